@@ -1,5 +1,5 @@
-//! Names that outlive a power cut: a name that is new in a directory, or gone from it, is so for good
-//! once the directory is synced.
+//! Names that outlive a power cut: a name that is new in a directory, or gone from it, is so for
+//! good once the directory is synced.
 
 use std::fs::{self, File};
 use std::io;

@@ -122,8 +122,8 @@ fn remove_if_there(disk: &dyn Disk, path: &Path) -> io::Result<()> {
 mod tests {
     use std::fs;
 
-    use platform::{Fault, Operation, RealDisk, SimDisk};
     use platform::encryption::{EncryptedDisk, Keyring, MasterKey};
+    use platform::{Fault, Operation, RealDisk, SimDisk};
 
     use super::*;
 
@@ -147,9 +147,8 @@ mod tests {
     fn what_is_not_durable_is_an_error() {
         let disk = SimDisk::new(1);
         let kept = DiskDocuments::new(Arc::new(disk.clone()), Path::new("/data/receivers"));
-        let fail = |skip| {
-            disk.fail(Fault { operation: Operation::SyncDir, skip, times: 1, errno: 5 });
-        };
+        let fail =
+            |skip| disk.fail(Fault { operation: Operation::SyncDir, skip, times: 1, errno: 5 });
         // The name of the new directory, and then that of the document in it.
         for skip in 0..2 {
             fail(skip);
