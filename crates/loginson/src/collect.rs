@@ -67,7 +67,8 @@ async fn collect(
     // The directory is locked, so that no two collectors follow the same files with it.
     let (forward, sources) = (config.node.forward.clone(), &mut config.node.sources);
     sources.data_dir.clone_from(&forward.spool_dir);
-    node::process::private::own_directory(&sources.data_dir)
+    node::data_dir::create_dirs(&sources.data_dir)
+        .and_then(|()| node::process::private::own_directory(&sources.data_dir))
         .with_context(|| format!("cannot use {}", sources.data_dir.display()))?;
     if let Some(journal) = &mut sources.journald {
         journal.data_dir.clone_from(&sources.data_dir);

@@ -56,7 +56,8 @@ pub fn run(settings: Settings, loaded: Loaded, ready_file: Option<PathBuf>) -> R
     let mut config = loaded.config.clone();
     config.allow_files()?;
     placement::choose(config.placement.priorities);
-    private::own_directory(config.node.data_dir())
+    node::data_dir::create_dirs(config.node.data_dir())
+        .and_then(|()| private::own_directory(config.node.data_dir()))
         .with_context(|| format!("cannot use {}", config.node.data_dir().display()))?;
     memory::give_back_freed(memory::large_bytes(
         config.node.store.cache_bytes_max as u64,

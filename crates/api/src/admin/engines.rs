@@ -151,6 +151,7 @@ pub fn status(engines: &Engines) -> Value {
             "cluster": format!("{:08x}", follows.cluster),
             "at_ns": follows.at_ns.to_string(),
             "lag_s": engines.follow_lag().unwrap_or_default().as_secs_f64(),
+            "missing": follows.missing,
         })
     }));
     shown["errors"] = status.errors.into();

@@ -276,6 +276,10 @@ fn nodes_and_partitions(status: &Value) -> String {
     let mib = |value: &Value| value.as_u64().unwrap_or(0) >> 20;
     let follows = &status["follows"];
     if let Some(lag_s) = follows["lag_s"].as_f64() {
+        let missing = match follows["missing"].as_u64().unwrap_or(0) {
+            0 => String::new(),
+            count => format!("{count} segments are missing in both regions\n"),
+        };
         // Nobody owns a partition here, so that is no trouble.
         return format!(
             "{}\n{}\nfollows the cluster {}, and is {lag_s:.0} s behind\n{} segments, {} MiB in object storage\n",
@@ -284,7 +288,8 @@ fn nodes_and_partitions(status: &Value) -> String {
             cell(&follows["cluster"]),
             cell(&status["segments"]),
             mib(&status["segments_bytes"])
-        ) + &wrong.iter().map(|text| escaped(text) + "\n").collect::<String>();
+        ) + &missing
+            + &wrong.iter().map(|text| escaped(text) + "\n").collect::<String>();
     }
     let mut out = format!("{}\n{}\n{}", aligned(&nodes), aligned(&engines), aligned(&partitions));
     out.push_str(&format!(

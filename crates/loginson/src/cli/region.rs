@@ -28,7 +28,8 @@ pub struct Promote {
     /// Configuration of this region, as for `follow`
     #[arg(long, value_name = "FILE.toml", env = "LOGINSON_CONFIG")]
     config: PathBuf,
-    /// The other region cannot be reached, and never will be: what it published last is lost
+    /// The other region, or one of its engines, cannot be reached, and never will be: what it
+    /// published last is lost
     #[arg(long)]
     first_is_lost: bool,
     /// cluster.kafka is the Kafka of the other region, with its messages
@@ -61,13 +62,15 @@ pub fn follow(args: &Follow) -> Result<()> {
     // Settings that are wrong end it; an engine that does not answer later does not.
     let follower = follower?;
     let mut said = String::new();
+    let mut missing = 0;
     loop {
         match follower.round(&AtomicBool::new(false)) {
             Ok(round) => {
                 said.clear();
-                if round.copied + round.deleted + round.missing > 0 {
+                if round.copied + round.deleted > 0 || round.missing != missing {
                     say(&round);
                 }
+                missing = round.missing;
             }
             Err(error) => {
                 let error = format!("{error:#}");
@@ -85,7 +88,7 @@ fn say(round: &Round) {
     let Round { copied, bytes, missing, deleted, at_ns } = round;
     let lost = match missing {
         0 => String::new(),
-        _ => format!(", {missing} are missing in the other region"),
+        _ => format!(", {missing} are missing in both regions and are looked for again"),
     };
     println!(
         "as of {}: {copied} segments with {} copied, {deleted} deleted{lost}",
@@ -100,11 +103,27 @@ pub fn promote(args: &Promote) -> Result<()> {
     let promotion = Promotion { is_first_lost: args.first_is_lost, is_same_log: args.same_kafka };
     let promoted = follow::promote(&engines, &follows, promotion)?;
     let at = text::time::format_time(promoted.at_ns);
-    match promoted.is_whole {
-        true => println!("this region has everything that the other one published, up to {at}"),
+    let but = match promoted.missing.len() {
+        0 => String::new(),
+        count => format!(", but for {count} segments whose objects are missing"),
+    };
+    match promoted.is_last {
+        true if promoted.is_whole() => {
+            println!("this region has everything that the other one published, up to {at}");
+        }
+        true => println!("this region has what the other one published, up to {at}{but}"),
         false => println!(
-            "this region has what the other one had published by {at}; what it published after that is not here"
+            "this region has what the other one had published by {at}{but}; what it published after that is not here"
         ),
+    }
+    for name in &promoted.missing {
+        println!("missing: {}", escaped(name));
+    }
+    if !promoted.missing.is_empty() {
+        println!(
+            "queries say that these are missing; an object that is found again is read once it is in the bucket of this \
+             region under its name"
+        );
     }
     match args.same_kafka {
         true => println!("what is in Kafka and was not published is read on from there"),

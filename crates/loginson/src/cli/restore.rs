@@ -1,6 +1,6 @@
 //! `loginson restore`: makes a data directory from a backup.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
@@ -22,8 +22,8 @@ use node::storage::backup::{self, Manifest};
   loginson restore s3://bucket/logs --config node.toml                    of a cluster, into its empty bucket and database
   loginson restore s3://bucket/web1 --at 2026-11-22T00:00:00Z --data-dir ./restored
 
-From a place that backups were sent to, --at takes the newest one that was made until then. A restore that broke off there
-resumes when the same command is given again.
+From a place that backups were sent to, --at takes the newest one that was made until then. A restore that broke off resumes
+when the same command is given again.
 Every checksum and every count of the backup is checked first. The directory must be empty, or not exist.")]
 pub struct RestoreArgs {
     /// Directory of the backup, or the place that backups were sent to: a directory, or
@@ -73,11 +73,14 @@ pub fn run(args: RestoreArgs) -> Result<()> {
     }
     let data_dir =
         args.data_dir.clone().context("name the data directory to make: --data-dir DIR")?;
+    if backup::finish_restore(&data_dir, &chosen.name, &chosen.created)? {
+        tell(&data_dir, chosen.lines, chosen.bytes);
+        return Ok(());
+    }
     let fetched = backup::fetch_directory(&data_dir, &chosen.name)?;
     eprintln!("the backup '{}' of {}", chosen.name, chosen.created);
     watched("fetching", |progress| destination::fetch(&destination, &chosen, &fetched, progress))?;
-    from_directory(&RestoreArgs { backup: fetched, ..args })?;
-    backup::delete_fetched(&data_dir)
+    from_directory(&RestoreArgs { backup: fetched, ..args })
 }
 
 /// Restores a backup of a cluster into the bucket and the database of the configuration.
@@ -109,6 +112,10 @@ fn from_directory(args: &RestoreArgs) -> Result<()> {
     let length =
         |file: &str| std::fs::metadata(args.backup.join(file)).map_or(0, |file| file.len());
     let bytes = expected.files.iter().map(|file| length(&file.file)).sum();
+    if backup::finish_restore(data_dir, &expected.name, &expected.created)? {
+        tell(data_dir, expected.lines, bytes);
+        return Ok(());
+    }
     let disk = args.key.disk(&args.backup)?;
     let mut reporter = Reporter::new(bytes_bar("checking", bytes), false);
     let checked = backup::verify_backup(&*disk, &args.backup, &mut reporter);
@@ -124,15 +131,18 @@ fn from_directory(args: &RestoreArgs) -> Result<()> {
     let restored = backup::restore(&args.backup, &manifest, data_dir, |bytes| bar.inc(bytes));
     bar.finish_and_clear();
     restored?;
+    tell(data_dir, checked.lines, checked.bytes);
+    Ok(())
+}
+
+fn tell(data_dir: &Path, lines: u64, bytes: u64) {
     eprintln!(
-        "{} lines, {} restored; start it with: loginson --data-dir {}",
-        checked.lines,
-        show_bytes(checked.bytes),
+        "{lines} lines, {} restored; start it with: loginson --data-dir {}",
+        show_bytes(bytes),
         data_dir.display()
     );
     eprintln!(
         "it is the store that the backup was made of, so start it in the place of that one only; to fill another store \
          from it, start it at a port of its own, and run: loginson cluster repair --from ITS-URL --to STORE-URL"
     );
-    Ok(())
 }

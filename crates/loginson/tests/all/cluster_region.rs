@@ -104,3 +104,54 @@ fn a_region_follows_another_one_and_goes_on_in_its_place() {
     let why = String::from_utf8_lossy(&ended.stderr).into_owned();
     assert!(!ended.status.success() && why.contains("another region was promoted"), "{why}");
 }
+
+#[test]
+#[ignore = "takes minutes: make test-long"]
+fn an_object_that_was_missing_is_copied_once_it_is_there_and_named_until_then() {
+    let Some(there) = Engines::start("regionloses") else { return };
+    let Some(here) = Engines::start("regionmisses") else { return };
+    let dirs = [(); 2].map(|()| tempfile::tempdir().unwrap());
+    let first = Server::start_in(dirs[0].path(), &[], &there.config(ALL));
+    send(&[&first], None, 0..300);
+    wait_until_published(&first);
+    // From now on nothing is merged.
+    drop(first);
+    let file = dirs[1].path().join("here.toml");
+    std::fs::write(&file, here.config("'query'") + &there.followed()).unwrap();
+    let file = file.to_str().unwrap();
+    let follow = || {
+        let (done, text) = cluster(&["follow", "--once", "--config", file]);
+        assert!(done, "{text}");
+        text
+    };
+    let name = there.segments().remove(0);
+    let kept = there.data.join("kept");
+    std::fs::rename(there.object(&name), &kept).unwrap();
+    for _ in 0..2 {
+        let text = follow();
+        assert!(text.contains("1 are missing in both regions"), "{text}");
+    }
+    assert!(!here.object(&name).exists());
+    std::fs::rename(&kept, there.object(&name)).unwrap();
+    let text = follow();
+    assert!(text.contains(": 1 segments with") && !text.contains("missing"), "{text}");
+    assert!(here.object(&name).exists());
+
+    // A promotion looks what is there, and names what is not.
+    let lost = there.segments().pop().unwrap();
+    for region in [&there, &here] {
+        std::fs::remove_file(region.object(&lost)).unwrap();
+    }
+    // The leases of the first region end by themselves.
+    let text = loop {
+        let (done, text) = cluster(&["promote", "--config", file]);
+        if done {
+            break text;
+        }
+        assert!(text.contains("still writes"), "{text}");
+        std::thread::sleep(std::time::Duration::from_millis(500));
+    };
+    assert!(text.contains(&format!("missing: {lost}")), "{text}");
+    assert!(!text.contains("has everything"), "{text}");
+    assert_eq!(text.matches("missing: ").count(), 1, "{text}");
+}

@@ -79,6 +79,17 @@ impl Engines {
         newest.strip_prefix(&bucket).unwrap().display().to_string()
     }
 
+    /// The names of the live segments in the catalog.
+    pub fn segments(&self) -> Vec<String> {
+        let names = self.asked("SELECT name FROM segments WHERE retired IS NULL ORDER BY name");
+        names.lines().map(str::to_owned).collect()
+    }
+
+    /// Where an object of the bucket is.
+    pub fn object(&self, name: &str) -> PathBuf {
+        self.data.join("s3/objects/loginson").join(name)
+    }
+
     /// Gives the topic more partitions, as an operator does.
     pub fn add_partitions(&self, partitions: u32) {
         let done = self
@@ -93,12 +104,16 @@ impl Engines {
 
     /// The bodies of the marks in the catalog whose names begin with a prefix.
     pub fn marks(&self, prefix: &str) -> String {
+        self.asked(&format!(
+            "SELECT convert_from(body, 'UTF8') FROM marks WHERE starts_with(name, '{prefix}')"
+        ))
+    }
+
+    /// What the catalog answers, a line for each row.
+    fn asked(&self, select: &str) -> String {
         let asked = Command::new("psql")
             .args(["-h", "127.0.0.1", "-U", "postgres", "-p", &self.postgresql.to_string()])
-            .args(["-d", "postgres", "-A", "-t", "-c"])
-            .arg(format!(
-                "SELECT convert_from(body, 'UTF8') FROM marks WHERE starts_with(name, '{prefix}')"
-            ))
+            .args(["-d", "postgres", "-A", "-t", "-c", select])
             .output()
             .unwrap();
         assert!(asked.status.success(), "{}", String::from_utf8_lossy(&asked.stderr));

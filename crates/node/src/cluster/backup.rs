@@ -243,7 +243,17 @@ fn put(bucket: &Bucket, name: &str, body: &PiecesBody<'_>) -> Result<()> {
         Err(error) => return Err(error.into()),
     }
     match Objects::put_new(bucket, name, body) {
-        Ok(()) | Err(ObjectError::Exists(_)) => Ok(()),
+        Ok(()) => Ok(()),
+        // The answer to an earlier attempt was lost.
+        Err(ObjectError::Exists(_)) => {
+            let found = Objects::size(bucket, name)?;
+            ensure!(
+                found == body.size(),
+                "somebody else writes to the bucket of cluster.objects: its object {name} has {found} bytes, expected {}",
+                body.size()
+            );
+            Ok(())
+        }
         Err(error) => Err(error).with_context(|| format!("cannot write {name}")),
     }
 }

@@ -9,8 +9,11 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use platform::{open_regular, read_all, read_provided, read_regular};
+
+use super::durable::{create_dirs, sync_above, sync_dir_if_there};
 
 /// Length of a document. A longer file is not read and not written: it stands for something else
 /// that was put in the place of a document, since none comes near this.
@@ -27,7 +30,7 @@ pub trait Documents: Send + Sync {
     /// Replaces a document, durably: after a crash there is the old one or the new one.
     fn replace(&self, name: &str, body: &[u8]) -> io::Result<()>;
 
-    /// Removes a document; no error if there is none.
+    /// Removes a document, durably; no error if there is none.
     fn remove(&self, name: &str) -> io::Result<()>;
 
     /// All documents, by name. A body that is longer than `bytes_max` is cut behind one byte more.
@@ -64,17 +67,23 @@ pub struct DocumentFolder {
     directory: PathBuf,
     /// Opens a file to read it.
     open: fn(&Path) -> io::Result<File>,
+    /// Whether the name of the directory is known to be durable.
+    is_named: AtomicBool,
 }
 
 impl DocumentFolder {
     /// The files of `directory`, which only this program writes. A link is no document.
     pub fn new(directory: &Path) -> DocumentFolder {
-        DocumentFolder { directory: directory.to_owned(), open: read_regular }
+        DocumentFolder::opened_by(directory, read_regular)
     }
 
     /// The files of `directory`, which somebody else provides. Links are followed.
     pub fn provided(directory: &Path) -> DocumentFolder {
-        DocumentFolder { directory: directory.to_owned(), open: read_provided }
+        DocumentFolder::opened_by(directory, read_provided)
+    }
+
+    fn opened_by(directory: &Path, open: fn(&Path) -> io::Result<File>) -> DocumentFolder {
+        DocumentFolder { directory: directory.to_owned(), open, is_named: AtomicBool::new(false) }
     }
 
     /// The files of `directory`: ours if it is in `data_dir`, else provided by somebody else.
@@ -100,7 +109,12 @@ impl Documents for DocumentFolder {
             let text = format!("{} bytes are too many for a document", body.len());
             return Err(io::Error::new(io::ErrorKind::FileTooLarge, text));
         }
-        fs::create_dir_all(&self.directory)?;
+        create_dirs(&self.directory)?;
+        // A process that was killed may have made it and not more.
+        if !self.is_named.load(Relaxed) {
+            sync_above(&self.directory)?;
+            self.is_named.store(true, Relaxed);
+        }
         let new = self.directory.join(format!("{name}.new"));
         // What a crash left, or whatever else is there.
         remove_if_there(&new)?;
@@ -116,7 +130,9 @@ impl Documents for DocumentFolder {
     }
 
     fn remove(&self, name: &str) -> io::Result<()> {
-        remove_if_there(&self.directory.join(name))
+        remove_if_there(&self.directory.join(name))?;
+        // Also without a file: the call that removed it may have failed here.
+        sync_dir_if_there(&self.directory)
     }
 
     fn list(&self, bytes_max: usize) -> io::Result<Vec<ListedDocument>> {

@@ -4,11 +4,13 @@
 //! Left out: what is in each of them, which the folder of code knows that writes it.
 
 mod documents;
+mod durable;
 mod on_disk;
 
 use platform::encryption::KEYS_FILE;
 
 pub use documents::{DocumentFolder, Documents, ListedDocument, PrefixedDocuments, SharedDocument};
+pub use durable::create_dirs;
 pub use on_disk::DiskDocuments;
 
 /// Files of the data directory besides segments and catalog that backups contain, where they exist.

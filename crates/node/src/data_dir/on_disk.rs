@@ -7,10 +7,12 @@
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use platform::{Access, Disk};
 
 use super::documents::{Documents, ListedDocument};
+use super::durable::above;
 
 /// Bytes of a document; a longer one is not read and not written.
 const DOCUMENT_BYTES_MAX: u64 = 1 << 20;
@@ -21,12 +23,14 @@ const PART: &str = ".new";
 pub struct DiskDocuments {
     disk: Arc<dyn Disk>,
     directory: PathBuf,
+    /// Whether the name of the directory is known to be durable.
+    is_named: AtomicBool,
 }
 
 impl DiskDocuments {
     /// The documents of `directory`, which need not exist.
     pub fn new(disk: Arc<dyn Disk>, directory: &Path) -> DiskDocuments {
-        DiskDocuments { disk, directory: directory.to_owned() }
+        DiskDocuments { disk, directory: directory.to_owned(), is_named: AtomicBool::new(false) }
     }
 }
 
@@ -53,6 +57,10 @@ impl Documents for DiskDocuments {
             return Err(io::Error::new(io::ErrorKind::FileTooLarge, text));
         }
         self.disk.create_dir_all(&self.directory)?;
+        if !self.is_named.load(Relaxed) {
+            above(&self.directory).map_or(Ok(()), |above| self.disk.sync_dir(above))?;
+            self.is_named.store(true, Relaxed);
+        }
         let part = self.directory.join(format!("{name}{PART}"));
         // What a crash left.
         remove_if_there(&*self.disk, &part)?;
@@ -67,7 +75,12 @@ impl Documents for DiskDocuments {
     }
 
     fn remove(&self, name: &str) -> io::Result<()> {
-        remove_if_there(&*self.disk, &self.directory.join(name))
+        remove_if_there(&*self.disk, &self.directory.join(name))?;
+        // Also without a file: the call that removed it may have failed here.
+        match self.disk.sync_dir(&self.directory) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            synced => synced,
+        }
     }
 
     fn list(&self, bytes_max: usize) -> io::Result<Vec<ListedDocument>> {
@@ -109,10 +122,47 @@ fn remove_if_there(disk: &dyn Disk, path: &Path) -> io::Result<()> {
 mod tests {
     use std::fs;
 
-    use platform::RealDisk;
     use platform::encryption::{EncryptedDisk, Keyring, MasterKey};
+    use platform::{Fault, Operation, RealDisk, SimDisk};
 
     use super::*;
+
+    #[test]
+    fn what_was_replaced_or_removed_stays_so_over_a_power_cut() {
+        for seed in 0..64 {
+            let disk = SimDisk::new(seed);
+            let kept = DiskDocuments::new(Arc::new(disk.clone()), Path::new("/data/receivers"));
+            kept.replace("a", b"a token").unwrap();
+            kept.replace("b", b"another").unwrap();
+            kept.remove("a").unwrap();
+            disk.crash();
+            disk.restart();
+            let listed = kept.list(9).unwrap();
+            let names: Vec<&str> = listed.iter().map(|(name, _)| name.as_str()).collect();
+            assert_eq!(names, ["b"], "seed {seed}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_durable_is_an_error() {
+        let disk = SimDisk::new(1);
+        let kept = DiskDocuments::new(Arc::new(disk.clone()), Path::new("/data/receivers"));
+        let fail =
+            |skip| disk.fail(Fault { operation: Operation::SyncDir, skip, times: 1, errno: 5 });
+        // The name of the new directory, and then that of the document in it.
+        for skip in 0..2 {
+            fail(skip);
+            kept.replace("a", b"a token").unwrap_err();
+        }
+        kept.replace("a", b"a token").unwrap();
+        fail(0);
+        kept.remove("a").unwrap_err();
+        // The second call makes durable what the first one did.
+        kept.remove("a").unwrap();
+        disk.crash();
+        disk.restart();
+        assert!(kept.list(9).unwrap().is_empty());
+    }
 
     #[test]
     fn documents_are_encrypted_once_the_directory_is() {

@@ -20,6 +20,7 @@ use platform::{Disk, RealDisk};
 use rustix::process::{Pid, Signal, kill_process_group};
 
 use crate::data_dir::{QUERIES_FOLDER, RECEIVERS_FOLDER};
+use crate::storage::backup::check_restored;
 
 /// Folders of the data directory whose documents are encrypted: background queries with their
 /// results, and receivers of alerts.
@@ -233,8 +234,10 @@ impl EncryptionOptions {
     /// data keys are made if there are none, and encrypted with the current master key.
     ///
     /// Errors: the directory has encrypted data, and the key is missing or another one; the data
-    /// keys cannot be read or written.
+    /// keys cannot be read or written; a restore into the directory broke off at its end.
     pub fn disk(&self, directory: &Path) -> Result<Arc<dyn Disk>> {
+        // It may still lack its data keys, and would get others.
+        check_restored(directory)?;
         let masters = self.masters()?;
         self.key.iter().chain(&self.old).for_each(KeySource::warn_of_readers);
         if !masters.is_empty() {

@@ -21,7 +21,11 @@ const TABLES: [(&str, &str); 8] = [
     ("frames", "SELECT frames.* FROM frames JOIN segments ON name = segment WHERE retired IS NULL"),
     ("deletions", "SELECT * FROM deletions"),
     // Which catalog is followed is said of this one alone.
-    ("marks", "SELECT * FROM marks WHERE name NOT IN ('region/follows', 'region/moved')"),
+    (
+        "marks",
+        "SELECT * FROM marks
+         WHERE name NOT IN ('region/follows', 'region/missing', 'region/moved')",
+    ),
 ];
 /// Rows that are written with one statement.
 pub const ROWS_MAX: usize = 1_000;

@@ -120,11 +120,18 @@ impl PgCatalog {
     }
 
     /// Makes this catalog what another one was at a moment, in one transaction. The objects of its
-    /// segments have to be there before. The moments of one catalog come in their order.
+    /// segments have to be there before, but for those of `missing`, which are noted. The moments
+    /// of one catalog come in their order.
     ///
     /// Errors: this one is a catalog of its own, or follows another cluster.
-    pub fn follow(&self, moment: &Moment) -> Result<(), CatalogError> {
-        self.pool.run(Access::Write, async |client| region::follow(client, moment).await)
+    pub fn follow(&self, moment: &Moment, missing: &[String]) -> Result<(), CatalogError> {
+        self.pool.run(Access::Write, async |client| region::follow(client, moment, missing).await)
+    }
+
+    /// The live segments whose objects this region lacks, as the last [`follow`](Self::follow)
+    /// noted them; none if an earlier release made it, or nothing is followed.
+    pub fn missing(&self) -> Result<Option<Vec<String>>, CatalogError> {
+        self.pool.run(Access::Read, async |client| region::missing(client).await)
     }
 
     /// What this catalog follows; none if it is one of its own. From then on it refuses changes by

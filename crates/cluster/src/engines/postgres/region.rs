@@ -23,6 +23,8 @@ use crate::error::CatalogError;
 pub const REGION: &str = "region/";
 /// Says which catalog this one follows, and up to when.
 const FOLLOWS: &str = "region/follows";
+/// Names the live segments whose objects this region lacks, one in each line.
+const MISSING: &str = "region/missing";
 /// Says that another region goes on, so that no node starts here.
 const MOVED: &str = "region/moved";
 /// What is added to the offsets of each partition of the log.
@@ -61,6 +63,8 @@ pub struct Follows {
     pub cluster: u32,
     /// The moment of the other catalog that this one has, nanoseconds since 1970 UTC.
     pub at_ns: i64,
+    /// Live segments whose objects this region lacks.
+    pub missing: u64,
 }
 
 pub async fn live_names(client: &Client) -> Result<HashSet<String>, Failed> {
@@ -104,10 +108,11 @@ pub async fn moment(client: &Client, known: &HashSet<String>) -> Result<Moment, 
     Ok(Moment { cluster, at_ns, live, new, rows, bases })
 }
 
-/// Makes this catalog what the other one was at a moment. The objects of its segments are there.
+/// Makes this catalog what the other one was at a moment. The objects of its segments are there,
+/// but for those of `missing`.
 ///
 /// Errors: this one is a catalog of its own, or follows another cluster.
-pub async fn follow(client: &Client, moment: &Moment) -> Result<(), Failed> {
+pub async fn follow(client: &Client, moment: &Moment, missing: &[String]) -> Result<(), Failed> {
     match follows(client).await? {
         Some(Follows { cluster, .. }) if cluster == moment.cluster => {}
         Some(Follows { cluster, .. }) => {
@@ -133,12 +138,23 @@ pub async fn follow(client: &Client, moment: &Moment) -> Result<(), Failed> {
         debug_assert!(delete.contains(table), "{delete}");
         client.batch_execute(&delete).await?;
     }
+    // Segments that are known already, and were missing here, bring their frames again.
+    let names: Vec<&str> = moment.new.iter().map(|(name, _)| name.as_str()).collect();
+    for some in names.chunks(ROWS_MAX) {
+        client
+            .query_typed(
+                "DELETE FROM frames WHERE segment = ANY ($1)",
+                &[(&some, Type::TEXT_ARRAY)],
+            )
+            .await?;
+    }
     for part in moment.rows.chunk_by(|a, b| a.0 == b.0).flat_map(|table| table.chunks(ROWS_MAX)) {
         let table = &part[0].0;
         let values: Vec<&str> = part.iter().map(|(_, row)| row.as_str()).collect();
         let json = format!("[{}]", values.join(","));
         let columns = columns_of(client, table, &json).await?;
-        // A segment comes back where the other catalog was restored from a backup of before.
+        // A segment comes back where the other catalog was restored from a backup of before, and
+        // where its object was missing.
         let known = match table.as_str() {
             "segments" => " ON CONFLICT (name) DO UPDATE SET retired = NULL, replaced_by = NULL",
             _ => "",
@@ -159,6 +175,7 @@ pub async fn follow(client: &Client, moment: &Moment) -> Result<(), Failed> {
         .await?;
     client.batch_execute("UPDATE leases SET owner = NULL, expires = now()").await?;
     put(client, BASES, &text_of(&moment.bases)).await?;
+    put(client, MISSING, &missing.join("\n")).await?;
     put(client, FOLLOWS, &format!("{} {}", moment.cluster, moment.at_ns)).await
 }
 
@@ -171,7 +188,15 @@ pub async fn follows(client: &Client) -> Result<Option<Follows>, Failed> {
     let Some((cluster, at_ns)) = parsed else {
         return refused(format!("the mark {FOLLOWS} of the catalog is damaged"));
     };
-    Ok(Some(Follows { cluster, at_ns }))
+    let missing = missing(client).await?.map_or(0, |names| names.len() as u64);
+    Ok(Some(Follows { cluster, at_ns, missing }))
+}
+
+/// The live segments whose objects this region lacks; none if no round has noted any, because an
+/// earlier release made the last one.
+pub async fn missing(client: &Client) -> Result<Option<Vec<String>>, Failed> {
+    let text = mark(client, MISSING).await?;
+    Ok(text.map(|text| text.lines().map(str::to_owned).collect()))
 }
 
 /// Makes a catalog that follows one of its own. `bases`: what is added to the offsets of each
@@ -190,7 +215,7 @@ pub async fn promote(client: &Client, bases: Option<&[i64]>) -> Result<(), Faile
     client
         .batch_execute(
             "UPDATE leases SET owner = NULL, epoch = epoch + 1, expires = now();
-             DELETE FROM marks WHERE name = 'region/follows';
+             DELETE FROM marks WHERE name IN ('region/follows', 'region/missing');
              SELECT setval(pg_get_serial_sequence('deletions', 'id'),
                 COALESCE((SELECT max(id) FROM deletions), 0) + 1, false)",
         )

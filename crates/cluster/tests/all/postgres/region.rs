@@ -32,7 +32,7 @@ fn live(catalog: &PgCatalog) -> Vec<SegmentRow> {
 
 fn follow(first: &PgCatalog, own: &PgCatalog) -> Vec<String> {
     let moment = first.moment(&own.live_names().unwrap()).unwrap();
-    own.follow(&moment).unwrap();
+    own.follow(&moment, &[]).unwrap();
     moment.new.into_iter().map(|(name, _)| name).collect()
 }
 
@@ -110,9 +110,10 @@ fn a_catalog_becomes_what_the_other_one_is_and_goes_on_when_it_is_promoted() {
     let other = there.catalog();
     publish(&other, "z", 0);
     let moment = other.moment(&own.live_names().unwrap()).unwrap();
-    let error = own.follow(&moment).unwrap_err().to_string();
+    let error = own.follow(&moment, &[]).unwrap_err().to_string();
     assert!(error.contains("this region follows the cluster"), "{error}");
-    let error = other.follow(&first.moment(&Default::default()).unwrap()).unwrap_err().to_string();
+    let moment = first.moment(&Default::default()).unwrap();
+    let error = other.follow(&moment, &[]).unwrap_err().to_string();
     assert!(error.contains("cluster of its own"), "{error}");
 
     // The first one is left: who has a lease there cannot publish, and gets no other.
@@ -139,4 +140,35 @@ fn a_catalog_becomes_what_the_other_one_is_and_goes_on_when_it_is_promoted() {
     let again = here.catalog();
     again.restore(&own.dump().unwrap().rows).unwrap();
     assert_eq!(again.log_bases(), Ok(vec![33, -4]));
+}
+
+#[test]
+fn a_segment_without_an_object_is_noted_until_it_has_one() {
+    let (there, here) = (Server::start(), Server::start());
+    let (first, own) = (there.catalog(), here.catalog());
+    publish(&first, "a", 0);
+    publish(&first, "b", 10);
+    assert_eq!(own.missing(), Ok(None));
+    for missing in [&["b".to_owned()][..], &["b".to_owned()], &[]] {
+        let mut known = own.live_names().unwrap();
+        known.remove("b");
+        let moment = first.moment(&known).unwrap();
+        assert!(moment.new.iter().any(|(name, _)| name == "b"));
+        own.follow(&moment, missing).unwrap();
+        assert_eq!(own.missing(), Ok(Some(missing.to_vec())));
+        let noted = own.follows().unwrap().map(|follows| follows.missing);
+        assert_eq!(noted, Some(missing.len() as u64));
+        assert_eq!(live(&own), live(&first));
+        // It is not there twice, and its frames are not either.
+        let frames = |catalog: &PgCatalog| {
+            let rows = catalog.dump().unwrap().rows;
+            rows.iter().filter(|(table, _)| table == "frames").count()
+        };
+        assert_eq!((frames(&own), frames(&first)), (2, 2));
+    }
+    // Neither a backup nor a region of its own has the note.
+    own.follow(&first.moment(&own.live_names().unwrap()).unwrap(), &["b".to_owned()]).unwrap();
+    assert!(own.dump().unwrap().rows.iter().all(|(_, row)| !row.contains("region/missing")));
+    own.promote(None).unwrap();
+    assert_eq!(own.missing(), Ok(None));
 }

@@ -33,9 +33,9 @@ use segment::sealed::SealedFile;
 use segment::{Origin, read_segment};
 use store::{AtRest, RestSegment, SegmentKind, SegmentState, Store};
 
-use crate::data_dir::{BACKUPS_FOLDER, STATE_FILES, STATE_FOLDERS, is_state};
+use crate::data_dir::{BACKUPS_FOLDER, STATE_FILES, STATE_FOLDERS, create_dirs, is_state};
 pub use manifest::{MANIFEST_FILE, Manifest, ManifestFile};
-pub use restore::{delete_fetched, fetch_directory, restore, verify_backup};
+pub use restore::{check_restored, fetch_directory, finish_restore, restore, verify_backup};
 use text::size::show_bytes;
 
 /// Limit of a backup's name in bytes.
@@ -73,8 +73,8 @@ pub struct Exists(String);
 /// The disk has no space for the copies.
 #[derive(Debug, thiserror::Error)]
 #[error(
-    "a backup needs {needed} besides the space to be left free, and {free} are free; free space, or wait until the hot segment is \
-     sealed"
+    "a backup needs {needed} besides the space to be left free, and {free} are free; free space, delete lookups that nobody needs, or \
+     wait until the hot segment is sealed"
 )]
 pub struct NoRoom {
     needed: String,
@@ -115,7 +115,17 @@ fn of_store_in(
     now_ns: i64,
     free_bytes_min: u64,
 ) -> Result<Manifest> {
+    let need_room = |needed: u64| -> Result<()> {
+        let free = store.disk_space()?.free_bytes;
+        if free < needed.saturating_add(free_bytes_min) {
+            return Err(NoRoom { needed: show_bytes(needed), free: show_bytes(free) }.into());
+        }
+        Ok(())
+    };
     let mut backup = Unfinished::begin(store.disk(), backups, name)?;
+    // Before each part is copied.
+    let folders_bytes = state_folders_bytes(data_dir)?;
+    need_room(folders_bytes.saturating_add(state_files_bytes(data_dir)))?;
     // Nothing is written meanwhile: links, catalog and lengths are of the same moment.
     store.freeze(|segments| {
         backup.catalog(data_dir)?;
@@ -128,12 +138,51 @@ fn of_store_in(
             backup.take(&Piece { path: segment.path.clone(), kind, lines: segment.lines, copied })
         })
     })?;
+    need_room(folders_bytes.saturating_add(backup.bytes_to_copy()))?;
     backup.state_folders(data_dir)?;
-    let (needed, free) = (backup.bytes_to_copy(), store.disk_space()?.free_bytes);
-    if free < needed.saturating_add(free_bytes_min) {
-        return Err(NoRoom { needed: show_bytes(needed), free: show_bytes(free) }.into());
-    }
     backup.finish(now_ns)
+}
+
+/// Bytes of the catalog and of the files of [`STATE_FILES`], which are copied while nothing is
+/// written.
+fn state_files_bytes(data_dir: &Path) -> u64 {
+    let names = STATE_FILES.iter().copied().chain([store::CATALOG_FILE]);
+    // What cannot be read is told when it is copied.
+    names.map(|name| fs::metadata(data_dir.join(name)).map_or(0, |file| file.len())).sum()
+}
+
+/// Bytes of the files of [`STATE_FOLDERS`], lookups among them.
+fn state_folders_bytes(data_dir: &Path) -> Result<u64> {
+    let mut bytes = 0_u64;
+    for file in state_folder_files(data_dir)? {
+        // One that has gone meanwhile is not copied.
+        let length = fs::metadata(data_dir.join(file)).map_or(0, |file| file.len());
+        bytes = bytes.saturating_add(length);
+    }
+    Ok(bytes)
+}
+
+/// The files of [`STATE_FOLDERS`] that belong to a backup, from the data directory.
+fn state_folder_files(data_dir: &Path) -> Result<Vec<String>> {
+    let mut found = Vec::new();
+    for folder in STATE_FOLDERS {
+        let path = data_dir.join(folder);
+        let entries = match fs::read_dir(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+            entries => entries.with_context(|| format!("cannot list {}", path.display()))?,
+        };
+        for entry in entries {
+            let entry = entry?;
+            // A name that is not text, and a file that is half written, are of nobody; nor is a
+            // link, which the server does not read.
+            let Ok(name) = entry.file_name().into_string() else { continue };
+            let file = format!("{folder}/{name}");
+            if entry.file_type()?.is_file() && is_state(&file) && !name.ends_with(".new") {
+                found.push(file);
+            }
+        }
+    }
+    Ok(found)
 }
 
 /// Makes a backup, in `backups`, of a data directory at rest; on another file system everything is
@@ -277,7 +326,7 @@ impl Unfinished {
                 .with_context(|| format!("cannot delete {}", part.display()))?;
         }
         let segments = part.join(store::SEGMENTS_DIR);
-        fs::create_dir_all(&segments)
+        create_dirs(&segments)
             .with_context(|| format!("cannot make the directory {}", segments.display()))?;
         Ok(Unfinished {
             disk: Arc::clone(disk),
@@ -309,26 +358,18 @@ impl Unfinished {
 
     /// Copies the files of [`STATE_FOLDERS`]. They need not be of the moment of the segments.
     fn state_folders(&mut self, data_dir: &Path) -> Result<()> {
-        for folder in STATE_FOLDERS {
-            let path = data_dir.join(folder);
-            let entries = match fs::read_dir(&path) {
-                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
-                entries => entries.with_context(|| format!("cannot list {}", path.display()))?,
-            };
+        for folder in STATE_FOLDERS.iter().filter(|folder| data_dir.join(folder).exists()) {
             let copy = self.part.join(folder);
             fs::create_dir_all(&copy)
                 .with_context(|| format!("cannot make the directory {}", copy.display()))?;
-            for entry in entries {
-                let entry = entry?;
-                // A name that is not text, and a file that is half written, are of nobody; nor is
-                // a link, which the server does not read.
-                let Ok(name) = entry.file_name().into_string() else { continue };
-                let file = format!("{folder}/{name}");
-                if entry.file_type()?.is_file() && is_state(&file) && !name.ends_with(".new") {
-                    self.state_file(data_dir, &file)?;
-                }
+        }
+        for file in state_folder_files(data_dir)? {
+            self.state_file(data_dir, &file)?;
+        }
+        for copy in STATE_FOLDERS.map(|folder| self.part.join(folder)) {
+            if copy.exists() {
+                sync_dir(&copy)?;
             }
-            sync_dir(&copy)?;
         }
         Ok(())
     }
@@ -336,6 +377,10 @@ impl Unfinished {
     /// Copies a file, if it exists.
     fn state_file(&mut self, data_dir: &Path, name: &str) -> Result<()> {
         let (from, to) = (data_dir.join(name), self.part.join(name));
+        if let Some(folder) = to.parent() {
+            fs::create_dir_all(folder)
+                .with_context(|| format!("cannot make the directory {}", folder.display()))?;
+        }
         let source = match read_regular(&from) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
             opened => opened.with_context(|| format!("cannot copy {}", from.display()))?,
@@ -414,7 +459,13 @@ impl Unfinished {
             self.linked,
             bytes_copied,
         );
-        File::open(self.part.join(store::CATALOG_FILE)).map_or(Ok(()), |file| file.sync_all())?;
+        let catalog = self.part.join(store::CATALOG_FILE);
+        match File::open(&catalog).and_then(|file| file.sync_all()) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            synced => {
+                synced.with_context(|| format!("cannot make {} durable", catalog.display()))?;
+            }
+        }
         manifest.write(&self.part)?;
         sync_dir(&self.part.join(store::SEGMENTS_DIR))?;
         sync_dir(&self.part)?;
@@ -482,6 +533,31 @@ fn sync_dir(path: &Path) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn room_is_asked_for_everything_that_is_copied() {
+        let directory = tempfile::tempdir().unwrap();
+        let data_dir = directory.path();
+        let make = |file: &str, bytes: u64| {
+            let path = data_dir.join(file);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            File::create(path).unwrap().set_len(bytes).unwrap();
+        };
+        assert_eq!((state_files_bytes(data_dir), state_folders_bytes(data_dir).unwrap()), (0, 0));
+        for (file, bytes) in [
+            ("catalog.sqlite", 10),
+            ("access.json", 100),
+            ("lookups/hosts.csv", 1 << 40),
+            ("dashboards/web.json", 1_000),
+            // What is not copied.
+            ("dashboards/web.json.new", 1 << 41),
+            ("segments/1.sealed", 1 << 41),
+        ] {
+            make(file, bytes);
+        }
+        assert_eq!(state_files_bytes(data_dir), 110);
+        assert_eq!(state_folders_bytes(data_dir).unwrap(), (1 << 40) + 1_000);
+    }
 
     #[test]
     fn names_cannot_leave_the_directory() {

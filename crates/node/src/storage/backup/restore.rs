@@ -1,15 +1,19 @@
 //! Makes a data directory from a backup.
+//!
+//! Everything is copied into a directory of its own below it, which is marked once it is complete.
+//! Then its parts get their names one after the other. A crash before the mark leaves what the next
+//! restore deletes; after it, the same command gives the other parts their names, too.
 
 use std::collections::HashMap;
-use std::fs;
+use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, bail};
-use platform::{Disk, check_regular, read_regular};
+use anyhow::{Context, Result, bail, ensure};
+use platform::{Disk, check_regular, read_all, read_regular};
 use store::{AtRest, SegmentKind};
 
-use crate::data_dir::{STATE_FILES, STATE_FOLDERS};
+use crate::data_dir::{STATE_FILES, STATE_FOLDERS, create_dirs};
 use crate::storage::backup::{MANIFEST_FILE, Manifest, copy, sync_dir};
 use crate::storage::verify::{Checked, Fault, Observer, verify_directory};
 
@@ -17,6 +21,10 @@ use crate::storage::verify::{Checked, Fault, Observer, verify_directory};
 const FETCHED: &str = "fetch.part";
 /// Name of the directory in which an incomplete restore is built.
 const UNFINISHED: &str = "restore.part";
+/// The file in it that says that it is complete, and of which backup.
+const COMPLETE: &str = "complete";
+/// Length of that file; it has a name and a time.
+const COMPLETE_BYTES_MAX: u64 = 4 << 10;
 
 /// Checks a backup: its files like those of a data directory, and also against its list.
 pub fn verify_backup(
@@ -65,8 +73,8 @@ pub fn verify_backup(
 /// Makes a data directory from a verified backup. `advanced` is called with the bytes as they are
 /// copied.
 ///
-/// Errors: the directory exists and is not empty; I/O errors. After a crash, a server takes the
-/// directory for an empty one.
+/// Errors: the directory exists and is not empty; I/O errors. After a crash, [`finish_restore`]
+/// goes on if everything was copied; else the next restore begins anew.
 pub fn restore(
     backup: &Path,
     manifest: &Manifest,
@@ -76,7 +84,7 @@ pub fn restore(
     check_empty(data_dir)?;
     let part = data_dir.join(UNFINISHED);
     let segments = part.join(store::SEGMENTS_DIR);
-    fs::create_dir_all(&segments)
+    create_dirs(&segments)
         .with_context(|| format!("cannot make the directory {}", segments.display()))?;
     for file in &manifest.files {
         let (from, to) = (backup.join(&file.file), part.join(&file.file));
@@ -101,20 +109,93 @@ pub fn restore(
         }
     }
     sync_dir(&part)?;
-    // The catalog last: a start finds segments without a catalog, but it would empty a catalog
-    // without segments.
-    let names = std::iter::once(store::SEGMENTS_DIR).chain(STATE_FOLDERS).chain(STATE_FILES);
-    for name in names.chain([store::CATALOG_FILE]) {
-        match fs::rename(part.join(name), data_dir.join(name)) {
+    let mark = part.join(COMPLETE);
+    fs::write(&mark, of(&manifest.name, &manifest.created))
+        .and_then(|()| File::open(&mark)?.sync_all())
+        .with_context(|| format!("cannot write {}", mark.display()))?;
+    sync_dir(&part)?;
+    give_names(data_dir)
+}
+
+/// Ends a restore of a backup that broke off when everything was copied; false if there is none.
+///
+/// Errors: it is one of another backup; somebody else put something into the directory; I/O errors.
+pub fn finish_restore(data_dir: &Path, name: &str, created: &str) -> Result<bool> {
+    let mark = data_dir.join(UNFINISHED).join(COMPLETE);
+    let found = match read_regular(&mark).and_then(|file| read_all(file, COMPLETE_BYTES_MAX)) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+        found => found.with_context(|| format!("cannot read {}", mark.display()))?,
+    };
+    let found = String::from_utf8_lossy(&found);
+    ensure!(
+        found == of(name, created),
+        "{} has a restore of the backup {}, which broke off; give the command for that one again, or delete the directory",
+        data_dir.display(),
+        found.escape_default()
+    );
+    for entry in list(data_dir)? {
+        let is_ours = entry == FETCHED || entry == UNFINISHED || names().any(|name| name == entry);
+        let is_twice = names().any(|name| name == entry)
+            && data_dir.join(UNFINISHED).join(&entry).symlink_metadata().is_ok();
+        ensure!(
+            is_ours && !is_twice,
+            "{} has '{}', which the restore that broke off has not made; restore into a new directory",
+            data_dir.display(),
+            entry.escape_default()
+        );
+    }
+    give_names(data_dir)?;
+    Ok(true)
+}
+
+/// Refuses a directory whose restore broke off: parts of it would be missing without notice.
+pub fn check_restored(data_dir: &Path) -> Result<()> {
+    ensure!(
+        !data_dir.join(UNFINISHED).join(COMPLETE).exists(),
+        "a restore into {} broke off at its end; give the same command again",
+        data_dir.display()
+    );
+    Ok(())
+}
+
+/// What the mark says of a backup.
+fn of(name: &str, created: &str) -> String {
+    format!("'{name}' of {created}")
+}
+
+/// The names of the parts, in the order in which they get them. The catalog is last: a start finds
+/// segments without a catalog, but it would empty a catalog without segments.
+fn names() -> impl Iterator<Item = &'static str> {
+    let first = std::iter::once(store::SEGMENTS_DIR);
+    first.chain(STATE_FOLDERS).chain(STATE_FILES).chain([store::CATALOG_FILE])
+}
+
+/// Gives the parts of a complete restore their names, and deletes what is not needed any more. What
+/// was done before is passed over.
+fn give_names(data_dir: &Path) -> Result<()> {
+    let part = data_dir.join(UNFINISHED);
+    for name in names() {
+        let to = data_dir.join(name);
+        match fs::rename(part.join(name), &to) {
+            // It was moved before, or is not in the backup.
             Err(error)
-                if error.kind() == io::ErrorKind::NotFound && name != store::SEGMENTS_DIR => {}
+                if error.kind() == io::ErrorKind::NotFound
+                    && (name != store::SEGMENTS_DIR || to.exists()) => {}
             renamed => {
                 renamed.with_context(|| format!("cannot move {name} to {}", data_dir.display()))?
             }
         }
         sync_dir(data_dir)?;
     }
-    fs::remove_dir(&part).with_context(|| format!("cannot remove {}", part.display()))
+    // The mark last: what was fetched is deleted by the same command, too.
+    let fetched = data_dir.join(FETCHED);
+    match fs::remove_dir_all(&fetched) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        removed => removed.with_context(|| format!("cannot delete {}", fetched.display()))?,
+    }
+    sync_dir(data_dir)?;
+    fs::remove_dir_all(&part).with_context(|| format!("cannot remove {}", part.display()))?;
+    sync_dir(data_dir)
 }
 
 /// The directory that the backup `name` is fetched into before it is restored to `data_dir`. What
@@ -134,33 +215,123 @@ pub fn fetch_directory(data_dir: &Path, name: &str) -> Result<PathBuf> {
     Ok(fetched.join(name))
 }
 
-/// Deletes what was fetched, once it is restored.
-pub fn delete_fetched(data_dir: &Path) -> Result<()> {
-    let fetched = data_dir.join(FETCHED);
-    fs::remove_dir_all(&fetched).with_context(|| format!("cannot delete {}", fetched.display()))
-}
-
 /// Checks that a directory does not exist, is empty, or contains only an incomplete restore, which
 /// is removed, or a backup that was fetched.
 fn check_empty(data_dir: &Path) -> Result<()> {
-    let entries = match fs::read_dir(data_dir) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-        entries => entries.with_context(|| format!("cannot list {}", data_dir.display()))?,
-    };
-    for entry in entries {
-        let name = entry?.file_name();
-        if name == FETCHED {
-            continue;
-        }
-        if name != UNFINISHED {
-            bail!(
-                "{} is not empty: it contains '{}'; restore into a new directory, and move that afterwards",
-                data_dir.display(),
-                name.to_string_lossy().escape_default()
-            );
-        }
+    // Nothing is removed before it is known that the rest is ours.
+    let entries = list(data_dir)?;
+    if let Some(other) = entries.iter().find(|name| *name != FETCHED && *name != UNFINISHED) {
+        bail!(
+            "{} is not empty: it contains '{}'; restore into a new directory, and move that afterwards",
+            data_dir.display(),
+            other.escape_default()
+        );
+    }
+    if entries.iter().any(|name| name == UNFINISHED) {
         let part = data_dir.join(UNFINISHED);
         fs::remove_dir_all(&part).with_context(|| format!("cannot delete {}", part.display()))?;
     }
     Ok(())
+}
+
+/// The names in a directory, which need not exist.
+fn list(data_dir: &Path) -> Result<Vec<String>> {
+    let cannot = || format!("cannot list {}", data_dir.display());
+    let entries = match fs::read_dir(data_dir) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        entries => entries.with_context(cannot)?,
+    };
+    let name = |entry: io::Result<fs::DirEntry>| {
+        Ok(entry.with_context(cannot)?.file_name().to_string_lossy().into_owned())
+    };
+    entries.map(name).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::storage::backup::ManifestFile;
+
+    const FILES: [(&str, &str); 5] = [
+        ("segments/1.sealed", "sealed"),
+        ("dashboards/web.json", "{}"),
+        ("encryption.keys", "the keys"),
+        ("access.json", "who"),
+        ("catalog.sqlite", "rows"),
+    ];
+    const CREATED_NS: i64 = 1_795_305_600_000_000_000;
+
+    fn backup_in(folder: &Path) -> Manifest {
+        let listed = FILES.map(|(file, body)| {
+            let path = folder.join(file);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, body).unwrap();
+            ManifestFile { file: file.to_owned(), bytes: Some(body.len() as u64), lines: None }
+        });
+        Manifest::new("one", CREATED_NS, listed.to_vec(), 0, 0)
+    }
+
+    fn check_whole(data_dir: &Path) {
+        for (file, body) in FILES {
+            assert_eq!(fs::read_to_string(data_dir.join(file)).unwrap(), body, "{file}");
+        }
+        let mut found = list(data_dir).unwrap();
+        found.sort();
+        let whole = ["access.json", "catalog.sqlite", "dashboards", "encryption.keys", "segments"];
+        assert_eq!(found, whole);
+        check_restored(data_dir).unwrap();
+    }
+
+    /// The directory as a crash leaves it when `moved` parts have their names.
+    fn broken_off(data_dir: &Path, moved: usize) {
+        let part = data_dir.join(UNFINISHED);
+        fs::create_dir(&part).unwrap();
+        fs::write(part.join(COMPLETE), of("one", &text::time::format_time(CREATED_NS))).unwrap();
+        let parts = names().filter(|name| data_dir.join(name).exists());
+        for name in parts.skip(moved).collect::<Vec<_>>() {
+            fs::rename(data_dir.join(name), part.join(name)).unwrap();
+        }
+    }
+
+    #[test]
+    fn a_restore_that_broke_off_between_its_renames_is_finished() {
+        let directory = tempfile::tempdir().unwrap();
+        let backup = directory.path().join("backup");
+        let manifest = backup_in(&backup);
+        for moved in 0..=FILES.len() {
+            let data_dir = directory.path().join(format!("below/{moved}"));
+            assert!(!finish_restore(&data_dir, "one", &manifest.created).unwrap());
+            restore(&backup, &manifest, &data_dir, |_| {}).unwrap();
+            check_whole(&data_dir);
+            assert!(!finish_restore(&data_dir, "one", &manifest.created).unwrap());
+            broken_off(&data_dir, moved);
+            fs::create_dir_all(data_dir.join(FETCHED).join("one")).unwrap();
+            // A server would begin without what is missing.
+            assert!(check_restored(&data_dir).unwrap_err().to_string().contains("same command"));
+            // Nothing is deleted by another command.
+            let error = finish_restore(&data_dir, "two", &manifest.created).unwrap_err();
+            assert!(error.to_string().contains("of the backup 'one' of"), "{error}");
+            fs::write(data_dir.join("lines.txt"), "of somebody").unwrap();
+            let error = finish_restore(&data_dir, "one", &manifest.created).unwrap_err();
+            assert!(error.to_string().contains("'lines.txt'"), "{error}");
+            assert!(restore(&backup, &manifest, &data_dir, |_| {}).is_err());
+            fs::remove_file(data_dir.join("lines.txt")).unwrap();
+            assert!(finish_restore(&data_dir, "one", &manifest.created).unwrap());
+            check_whole(&data_dir);
+        }
+    }
+
+    #[test]
+    fn a_restore_that_was_not_complete_begins_anew() {
+        let directory = tempfile::tempdir().unwrap();
+        let backup = directory.path().join("backup");
+        let manifest = backup_in(&backup);
+        let data_dir = directory.path().join("data");
+        let half = data_dir.join(UNFINISHED).join("segments");
+        fs::create_dir_all(&half).unwrap();
+        fs::write(half.join("1.sealed"), "sea").unwrap();
+        assert!(!finish_restore(&data_dir, "one", &manifest.created).unwrap());
+        restore(&backup, &manifest, &data_dir, |_| {}).unwrap();
+        check_whole(&data_dir);
+    }
 }

@@ -10,6 +10,8 @@ use anyhow::{Context, Result, ensure};
 use cluster::{ObjectBody, ObjectError, ObjectInfo, Objects};
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 
+use crate::data_dir::create_dirs;
+
 /// Files that are not complete begin so; no object does.
 const UNFINISHED: &str = ".part-";
 /// Bytes that are written at a time.
@@ -61,11 +63,7 @@ impl Directory {
     /// Writes a file and gives it its name.
     fn write(&self, part: &Path, path: &Path, body: &dyn ObjectBody) -> io::Result<()> {
         let folder = path.parent().expect("below the root");
-        if !folder.exists() {
-            fs::create_dir_all(folder)?;
-            // The new folder's name must be as durable as the file's.
-            sync(folder.parent().expect("below the root"))?;
-        }
+        create_dirs(folder)?;
         let mut file = File::create_new(part)?;
         let (mut at, bytes) = (0, body.size());
         let mut buffer = vec![0; WRITE_BYTES];

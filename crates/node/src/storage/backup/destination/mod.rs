@@ -14,7 +14,8 @@
 //! - A backup exists once its list does. The list is written after all its pieces, and deleted
 //!   before any of them; a piece is deleted when no list names it.
 //! - Whoever sends or deletes holds the lock, because a piece that nobody names yet would otherwise
-//!   be deleted under the backup that relies on it.
+//!   be deleted under the backup that relies on it. Who has lost it deletes nothing more, and
+//!   writes no list.
 //!
 //! Left out: encryption and compression (sealed segments are compressed; use the encryption of the
 //! storage), and several stores in one place, which would delete each other's backups.

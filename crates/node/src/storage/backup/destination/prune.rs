@@ -24,7 +24,7 @@ pub struct Pruned {
 /// other backup has. With `dry_run` it only says what it would delete.
 ///
 /// Errors: a list cannot be read, so that it is not known which pieces it has; nothing is deleted
-/// then. A name of `names` is not there. Somebody is at work in the place.
+/// then. A name of `names` is not there. Somebody is at work in the place, or took it over.
 pub fn prune(
     destination: &Destination,
     holder: &str,
@@ -33,11 +33,12 @@ pub fn prune(
     dry_run: bool,
 ) -> Result<Pruned> {
     destination.need_place()?;
-    let _lock = destination.lock(holder)?;
+    let lock = destination.lock(holder)?;
     let unknown = "nothing is deleted, because it is not known which pieces each backup has";
     // One list at a time is in memory: each names all pieces of the store.
     let mut backups: Vec<(i64, String)> = Vec::new();
     for (object, _) in destination.names(BACKUPS)? {
+        lock.keep()?;
         let contents = destination.contents(&object).context(unknown)?;
         backups.push((contents.created_ns(), contents.name));
     }
@@ -52,6 +53,7 @@ pub fn prune(
     for (at, (_, name)) in backups.into_iter().enumerate() {
         let stays = by_age.as_ref().is_none_or(|kept| kept[at]) && !names.contains(&name);
         if stays {
+            lock.keep()?;
             let contents = destination.contents(&Contents::object(&name)).context(unknown)?;
             named.extend(contents.files.iter().flat_map(|file| &file.pieces).copied());
             pruned.kept.push(name);
@@ -61,6 +63,7 @@ pub fn prune(
     }
     if !dry_run {
         for name in &pruned.deleted {
+            lock.check()?;
             destination.delete(&Contents::object(name))?;
         }
     }
@@ -68,6 +71,8 @@ pub fn prune(
         // What is none of ours stays.
         if Sum::of_object(&name).is_some_and(|sum| !named.contains(&sum)) {
             if !dry_run {
+                // A backup of somebody else may rely on a piece that no list names yet.
+                lock.check()?;
                 destination.delete(&name)?;
             }
             pruned.pieces += 1;

@@ -115,6 +115,7 @@ pub fn send(
     progress.bytes_total.store(total, Relaxed);
     let mut files = Vec::with_capacity(snapshot.manifest.files.len());
     for listed in &snapshot.manifest.files {
+        lock.keep()?;
         let is_sealed = listed.segment().is_some_and(|(kind, _)| kind == SegmentKind::Sealed);
         let path = snapshot.path.join(&listed.file);
         let (bytes, pieces) = match is_sealed {
@@ -124,7 +125,7 @@ pub fn send(
         files.push(FileContents { file: listed.file.clone(), bytes, lines: listed.lines, pieces });
     }
     let contents = Contents::new(&snapshot.manifest, store, files);
-    destination.put(&object, contents.encode())?;
+    put_list(destination, &lock, &contents)?;
     sender.keep_sums();
     Ok(Sent {
         name: contents.name,
@@ -185,13 +186,14 @@ pub fn send_parts(
     let mut files = Vec::with_capacity(parts.len());
     for Part { name, lines, body } in parts {
         before_each()?;
+        lock.keep()?;
         let (bytes, pieces) = sender.part(&name, &*body)?;
         files.push(FileContents { file: name, bytes, lines, pieces });
     }
     let listed = files.iter().map(FileContents::as_listed).collect();
     let manifest = Manifest::new(heading.name, heading.created_ns, listed, 0, 0);
     let contents = Contents::new(&manifest, heading.store, files);
-    destination.put(&object, contents.encode())?;
+    put_list(destination, &lock, &contents)?;
     Ok(Sent {
         name: contents.name,
         created: contents.created,
@@ -200,6 +202,22 @@ pub fn send_parts(
         bytes: contents.bytes,
         bytes_sent: progress.bytes_sent.load(Relaxed),
     })
+}
+
+/// Writes the list of a backup, whose pieces are there as long as the lock is held.
+fn put_list(destination: &Destination, lock: &Lock<'_>, contents: &Contents) -> Result<()> {
+    let object = Contents::object(&contents.name);
+    lock.check()?;
+    destination.put(&object, contents.encode())?;
+    // Whoever took the lock over meanwhile may have deleted pieces that no list named.
+    if let Err(error) = lock.check() {
+        let name = &contents.name;
+        destination.delete(&object).with_context(|| {
+            format!("{error:#}; the backup '{name}' may lack pieces, and stays: delete it")
+        })?;
+        return Err(error);
+    }
+    Ok(())
 }
 
 fn length(snapshot: &Path, file: &str) -> u64 {
@@ -346,12 +364,13 @@ impl<'s> Sender<'s> {
     }
 
     fn piece(&mut self, piece: Vec<u8>) -> Result<Sum> {
+        self.lock.keep()?;
         let (sum, bytes) = (sum_of(&piece), piece.len() as u64);
         let there = self.there.get(&sum).copied();
         if there != Some(bytes) {
-            self.lock.renew()?;
             if there.is_some() {
                 // Something else than this program cut it.
+                self.lock.check()?;
                 self.destination.delete(&sum.object())?;
             }
             self.destination.put(&sum.object(), piece)?;

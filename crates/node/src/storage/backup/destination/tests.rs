@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::SeqCst};
 
 use cluster::sim::SimObjects;
 use cluster::{ObjectBody, ObjectError, ObjectInfo, Objects};
@@ -64,6 +64,54 @@ impl Objects for Killed {
         max: usize,
     ) -> Result<Vec<ObjectInfo>, ObjectError> {
         self.call()?;
+        self.objects.list(prefix, after, max)
+    }
+}
+
+/// What is called before a call, with the kind of the call and the name of the object.
+type Look = Box<dyn Fn(&str, &str) + Send + Sync>;
+
+/// Storage with somebody else at work between the calls.
+struct Watched {
+    objects: Arc<dyn Objects>,
+    before: Look,
+}
+
+impl Watched {
+    fn at(objects: &Arc<dyn Objects>, before: Look) -> Destination {
+        let watched = Watched { objects: Arc::clone(objects), before };
+        Destination::of(Arc::new(watched), "here/".into(), "sim".into())
+    }
+}
+
+impl Objects for Watched {
+    fn put_new(&self, name: &str, body: &dyn ObjectBody) -> Result<(), ObjectError> {
+        (self.before)("put", name);
+        self.objects.put_new(name, body)
+    }
+
+    fn read_range(&self, name: &str, offset: u64, buffer: &mut [u8]) -> Result<usize, ObjectError> {
+        (self.before)("read", name);
+        self.objects.read_range(name, offset, buffer)
+    }
+
+    fn size(&self, name: &str) -> Result<u64, ObjectError> {
+        (self.before)("size", name);
+        self.objects.size(name)
+    }
+
+    fn delete(&self, name: &str) -> Result<(), ObjectError> {
+        (self.before)("delete", name);
+        self.objects.delete(name)
+    }
+
+    fn list(
+        &self,
+        prefix: &str,
+        after: Option<&str>,
+        max: usize,
+    ) -> Result<Vec<ObjectInfo>, ObjectError> {
+        (self.before)("list", prefix);
         self.objects.list(prefix, after, max)
     }
 }
@@ -367,6 +415,92 @@ fn one_works_in_a_place_at_a_time() {
     let to = Destination::of(objects, String::new(), "sim".into());
     std::mem::forget(to.lock("somebody").unwrap());
     drop(to.lock("another").unwrap());
+}
+
+/// At each call, somebody takes the lock over and deletes what no list names.
+#[test]
+fn a_backup_whose_lock_was_taken_over_has_no_list() {
+    let mut stolen = 0;
+    for call in 0.. {
+        let world = World::new();
+        world.send("kept", 0, &[PAGE]);
+        world.send("old", 0, &[A, B]);
+        let (objects, calls) = (Arc::clone(&world.objects), AtomicI64::new(0));
+        let to = Watched::at(
+            &world.objects,
+            Box::new(move |_, _| {
+                let thief = Destination::of(Arc::clone(&objects), "here/".into(), "sim".into());
+                if calls.fetch_add(1, SeqCst) == call {
+                    // As if it were a day old.
+                    objects.delete("here/lock.json").unwrap();
+                    prune(&thief, "thief", None, &["old".into()], false).unwrap();
+                }
+            }),
+        );
+        let sent = world.send_to(&to, "new", 1, &[A, B, MORE]);
+        assert_eq!(world.faults(None), [""; 0], "at call {call}: {sent:?}");
+        let names: Vec<_> = world.at().backups().unwrap().into_iter().map(|b| b.name).collect();
+        assert_eq!(names.contains(&"new".to_owned()), sent.is_ok(), "at call {call}: {sent:?}");
+        stolen += i32::from(sent.is_err());
+        // Behind the last call nobody was at work.
+        if names.contains(&"old".to_owned()) {
+            break;
+        }
+    }
+    assert!(stolen > 5, "{stolen}");
+}
+
+#[test]
+fn who_prunes_without_the_lock_deletes_nothing_more() {
+    let world = World::new();
+    world.send("one", 0, &[A, B]);
+    world.send("two", 1, &[PAGE]);
+    let objects = Arc::clone(&world.objects);
+    let to = Watched::at(
+        &world.objects,
+        Box::new(move |call, name| {
+            if call == "delete" && name == "here/backups/one.json" {
+                objects.delete("here/lock.json").unwrap();
+                objects.put_new("here/lock.json", &b"of somebody else".to_vec()).unwrap();
+            }
+        }),
+    );
+    let error = prune(&to, "x", None, &["one".into()], false).unwrap_err().to_string();
+    assert!(error.contains("was taken over"), "{error}");
+    assert_eq!(world.at().names("pieces/").unwrap().len(), 3);
+    assert_eq!(world.at().read("lock.json", 99).unwrap(), b"of somebody else");
+}
+
+#[test]
+fn a_lock_is_renewed_unless_somebody_is_faster() {
+    let world = World::new();
+    let (objects, is_late) = (Arc::clone(&world.objects), Arc::new(AtomicBool::new(false)));
+    let puts = Arc::new(AtomicU64::new(0));
+    let (late, counted) = (Arc::clone(&is_late), Arc::clone(&puts));
+    let to = Watched::at(
+        &world.objects,
+        Box::new(move |call, name| {
+            if call == "put" && name == "here/lock.json" {
+                counted.fetch_add(1, SeqCst);
+                if late.load(SeqCst) {
+                    objects.put_new(name, &b"of somebody else".to_vec()).unwrap();
+                }
+            }
+        }),
+    );
+    let held = to.lock("somebody").unwrap();
+    held.keep().unwrap();
+    held.check().unwrap();
+    assert_eq!(puts.load(SeqCst), 1, "it is young");
+    held.make_old();
+    held.keep().unwrap();
+    assert_eq!(puts.load(SeqCst), 2);
+    held.make_old();
+    is_late.store(true, SeqCst);
+    let error = held.keep().unwrap_err().to_string();
+    assert!(error.contains("was taken over"), "{error}");
+    drop(held);
+    assert_eq!(world.at().read("lock.json", 99).unwrap(), b"of somebody else");
 }
 
 #[test]
