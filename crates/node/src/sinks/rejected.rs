@@ -23,7 +23,6 @@ pub const LISTED_MAX: usize = 1_000;
 
 /// The rejected documents of all sinks of this node.
 pub struct RejectedDocuments {
-    folder: PathBuf,
     sinks: BTreeMap<String, Arc<Mutex<FileRejects>>>,
 }
 
@@ -50,16 +49,10 @@ pub struct RejectedFile {
 
 impl RejectedDocuments {
     /// Those in `folder`, which need not exist.
-    pub fn new(folder: PathBuf, sinks: &[SinkOptions]) -> RejectedDocuments {
-        let store = |sink: &Sink| Arc::new(Mutex::new(sink.reject_store(&folder)));
+    pub fn new(folder: &Path, sinks: &[SinkOptions]) -> RejectedDocuments {
+        let store = |sink: &Sink| Arc::new(Mutex::new(sink.reject_store(folder)));
         let sinks = sinks.iter().map(|options| (options.sink.name.clone(), store(&options.sink)));
-        let sinks = sinks.collect();
-        RejectedDocuments { folder, sinks }
-    }
-
-    /// Where they are.
-    pub fn folder(&self) -> &Path {
-        &self.folder
+        RejectedDocuments { sinks: sinks.collect() }
     }
 
     /// Those of a sink of the configuration.
