@@ -16,7 +16,7 @@ use super::config::{Of, SinkOptions};
 use super::cursor_file::CursorFile;
 use super::feed::Feed;
 use super::lines::LineFeed;
-use super::queries::QueryFeed;
+use super::queries::{Queried, QueryFeed};
 use super::rejected::{RejectedDocuments, SharedRejects, documents};
 use super::rows::RowFeed;
 use crate::data_dir::Documents;
@@ -231,7 +231,8 @@ impl Makers {
                     Box::new(RowFeed::new(arrivals(), programs, names, cursor, beginning, stopped)?)
                 }
                 Of::Query { query, every, delay } => {
-                    let from = (Arc::clone(programs.engine()), Arc::clone(&clock));
+                    let queried: Arc<dyn Queried> = Arc::clone(programs.engine()) as _;
+                    let from = (queried, Arc::clone(&clock));
                     Box::new(QueryFeed::new(from, query, (*every, *delay), cursor, stopped)?)
                 }
             })
