@@ -10,8 +10,8 @@ use query::{Filter, Query, Scratch, TailQuery};
 use record::Batch;
 use store::LineFilter;
 
-/// Two times that have nothing in common, to tell whether a filter depends on the time.
-const SOME_TIMES_NS: [i64; 2] = [1_000_000_007_000_000_013, 1_234_567_890_123_456_789];
+/// Two times that have nothing in common: what reads alike at both does not depend on the time.
+pub const SOME_TIMES_NS: [i64; 2] = [1_000_000_007_000_000_013, 1_234_567_890_123_456_789];
 
 /// Parses a filter of lines in LogsQL, without pipes. The error names the position in bytes and
 /// what was expected there.
