@@ -26,7 +26,7 @@ const ALLOWED: [(&str, &[&str]); 21] = [
     ("logql", &["query", "record", "analysis"]),
     ("programs", &["record"]),
     // Sinks know documents and cursors alone; `node` makes them from rows and lines.
-    ("sinks", &["cluster"]),
+    ("sinks", &["platform", "cluster"]),
     // Alerts know rows and states alone; `node` runs the queries and stores what they make.
     ("alerts", &["sinks", "cluster"]),
     ("generator", &["record", "platform"]),

@@ -67,8 +67,16 @@ impl Fixture {
         tenants: Arc<node::ingest::tenants::Tenants>,
         change: impl FnOnce(&mut ApiOptions),
     ) -> Fixture {
+        Fixture::of_node(|node| node.tenants = tenants, change)
+    }
+
+    fn of_node(
+        change_node: impl FnOnce(&mut NodeOptions),
+        change: impl FnOnce(&mut ApiOptions),
+    ) -> Fixture {
         let dir = tempfile::tempdir().unwrap();
-        let node = NodeOptions { tenants, ..NodeOptions::new(dir.path().join("data")) };
+        let mut node = NodeOptions::new(dir.path().join("data"));
+        change_node(&mut node);
         let mut options = ApiOptions::new(&node);
         change(&mut options);
         let accounting = Arc::new(Accounting::default());

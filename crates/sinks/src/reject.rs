@@ -4,11 +4,12 @@
 //! fields under `fields`. A deletion has `"deleted": true` besides. A document may be there twice
 //! after a crash; its id is then the same.
 
-use std::fs::File;
+use std::fs;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 
 use flate2::read::MultiGzDecoder;
+use platform::read_regular;
 use serde_json::Value;
 use text::time::{format_time_digits, parse_timestamp};
 
@@ -85,7 +86,9 @@ impl FileRejects {
     /// The files with documents, the oldest first; the last one may grow.
     pub fn files(&self) -> io::Result<Vec<PathBuf>> {
         let mut files = self.rotated()?;
-        files.extend(self.path().exists().then(|| self.path().to_owned()));
+        // A link that leads nowhere is there, too: whoever reads it learns what is wrong.
+        let is_there = fs::symlink_metadata(self.path()).is_ok();
+        files.extend(is_there.then(|| self.path().to_owned()));
         Ok(files)
     }
 
@@ -142,7 +145,7 @@ impl RejectStore for FileRejects {
             write_line(one, &mut lines);
         }
         let mut dropped = 0;
-        let mut count = |path: &Path| dropped += count_lines(path).unwrap_or(0);
+        let mut count = |path: &Path| dropped += count_lines(path);
         let appended = self.file.append(&lines, last.time_ns, &mut count);
         self.dropped += dropped;
         appended.map_err(|error| {
@@ -180,25 +183,19 @@ fn write_line(rejected: &Rejected<'_>, into: &mut Vec<u8>) {
 }
 
 fn opened(path: &Path) -> io::Result<Box<dyn Read>> {
-    let file = File::open(path)?;
+    let file = read_regular(path)?;
     Ok(match path.extension().is_some_and(|end| end == "gz") {
         true => Box::new(MultiGzDecoder::new(BufReader::new(file))),
         false => Box::new(file),
     })
 }
 
-/// The lines of a file that may be compressed.
-fn count_lines(path: &Path) -> io::Result<u64> {
-    let mut reader = opened(path)?;
-    let mut buffer = vec![0; 64 << 10];
+/// The lines of a file that may be compressed; of a damaged one, those that can be read, and one
+/// for the rest.
+fn count_lines(path: &Path) -> u64 {
     let mut lines = 0;
-    loop {
-        let read = reader.read(&mut buffer)?;
-        if read == 0 {
-            return Ok(lines);
-        }
-        lines += buffer[..read].iter().filter(|byte| **byte == b'\n').count() as u64;
-    }
+    let read = rejected_lines(path, &mut |_| lines += 1);
+    lines + u64::from(read.is_err())
 }
 
 #[cfg(test)]
@@ -247,7 +244,7 @@ mod tests {
         let rotated = store.file.rotated_files().unwrap();
         assert_eq!(rotated.len(), 2, "{rotated:?}");
         let files = rotated.iter().chain([&path]);
-        let kept: u64 = files.map(|path| count_lines(path).unwrap()).sum();
+        let kept: u64 = files.map(|path| count_lines(path)).sum();
         assert_eq!(kept + store.dropped(), 100);
         assert!(kept > 3 && store.dropped() > 3);
     }
@@ -289,6 +286,43 @@ mod tests {
         for wrong in ["", "{}", r#"{"id":"a","time":"never","fields":{}}"#, r#"{"id":"a"}"#] {
             assert_eq!(rejected_document(wrong.as_bytes()), None, "{wrong}");
         }
+    }
+
+    #[test]
+    fn a_link_or_a_pipe_in_the_place_of_a_file_is_an_error() {
+        let folder = tempfile::tempdir().unwrap();
+        let victim = folder.path().join("victim");
+        fs::write(&victim, "precious, without a newline").unwrap();
+        let link = |place: &Path| std::os::unix::fs::symlink(&victim, place).unwrap();
+        let pipe = |place: &Path| {
+            let made = std::process::Command::new("mkfifo").arg(place).status().unwrap();
+            assert!(made.success());
+        };
+        let document = document("a");
+        let current = folder.path().join("rejected.jsonl");
+        let rotated = folder.path().join("rejected-20260102T030405Z-0001.jsonl");
+        let others: [(&str, &dyn Fn(&Path)); 2] =
+            [("a symbolic link", &link), ("a named pipe", &pipe)];
+        for (what, put) in others {
+            let mut store = FileRejects::new(current.clone(), FileRejectsOptions::default());
+            put(&current);
+            let rejected = Rejected { document: &document, reason: "r", time_ns: 0 };
+            let fault = store.keep(&[rejected]).unwrap_err().to_string();
+            assert!(fault.contains(what) && fault.contains("rejected.jsonl"), "{fault}");
+            let error = store.frozen(1).unwrap_err().to_string();
+            assert!(error.contains(what) && error.contains("rejected.jsonl"), "{error}");
+            assert_eq!(store.files().unwrap(), [current.clone()]);
+            let error = rejected_lines(&current, &mut |_| panic!("{what}")).unwrap_err();
+            assert!(error.to_string().contains(what), "{error}");
+            fs::remove_file(&current).unwrap();
+            put(&rotated);
+            assert_eq!(store.files().unwrap(), [rotated.clone()]);
+            let error = rejected_lines(&rotated, &mut |_| panic!("{what}")).unwrap_err();
+            assert!(error.to_string().contains(what), "{error}");
+            assert_eq!(count_lines(&rotated), 1);
+            fs::remove_file(&rotated).unwrap();
+        }
+        assert_eq!(fs::read(&victim).unwrap(), b"precious, without a newline");
     }
 
     #[test]

@@ -6,7 +6,8 @@
 //!
 //! Invariants: a piece is in the file as a whole or not at all, because a failed write is cut off
 //! again, and so is an incomplete last line when the file is opened. [`RotatingFile::append`]
-//! returns after the bytes are on disk.
+//! returns after the bytes are on disk. Only regular files are opened: a link or a pipe in the
+//! place of one is an error, and what it leads to stays as it is ([`platform::open_regular`]).
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -15,11 +16,14 @@ use std::time::Duration;
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
+use platform::{check_regular, open_regular, read_regular};
 
 use crate::time::compact;
 
 /// Bytes that are read at once while the end of the last line is searched.
 const SEARCHED_BYTES: u64 = 64 << 10;
+/// Behind the name of a file that is being made.
+const PARTIAL: &str = ".part";
 
 /// When files are rotated, and how many are kept.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -66,6 +70,7 @@ impl RotatingFile {
         let mut open = match self.open.take() {
             Some(open) => open,
             None => {
+                self.remove_partial()?;
                 self.remove_compressed_twice()?;
                 Open::at(&self.path, now_ns)?
             }
@@ -131,24 +136,31 @@ impl RotatingFile {
     fn remove_compressed_twice(&self) -> io::Result<()> {
         for path in self.rotated_files()? {
             let compressed = gz(&path);
-            if compressed.exists() {
-                fs::remove_file(path)?;
+            match check_regular(&compressed) {
+                Ok(_) => fs::remove_file(path)?,
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(error) => return Err(named(&compressed, &error)),
             }
         }
         Ok(())
+    }
+
+    /// Removes what a crash left of files that were being made: their lines are still elsewhere.
+    fn remove_partial(&self) -> io::Result<()> {
+        self.beside(PARTIAL)?.iter().try_for_each(|path| remove_if_there(path))
     }
 
     /// Rotates the current file whatever its size, and compresses nothing. From then on the rotated
     /// files do not change, and can be read and removed.
     pub fn freeze(&mut self, now_ns: i64) -> io::Result<()> {
         self.open = None;
-        match fs::metadata(&self.path) {
+        match check_regular(&self.path) {
             Ok(current) if current.len() > 0 => {
                 // An incomplete last line is what a crash left.
                 drop(Open::at(&self.path, now_ns)?);
                 self.move_current(now_ns).map(drop)
             }
-            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(named(&self.path, &error)),
             _ => Ok(()),
         }
     }
@@ -156,38 +168,30 @@ impl RotatingFile {
     /// Adds whole lines as a rotated file of their own, durably. The limit of rotated files holds
     /// at the next rotation.
     pub fn adopt(&mut self, lines: &[u8], now_ns: i64) -> io::Result<()> {
-        let path = self.free_path(now_ns);
-        let mut partial = path.clone().into_os_string();
-        partial.push(".part");
-        let partial = PathBuf::from(partial);
-        match fs::remove_file(&partial) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            _ => {}
-        }
-        let mut file = File::create_new(&partial)?;
-        file.write_all(lines)?;
-        file.sync_all()?;
-        fs::rename(&partial, &path)?;
-        sync_folder(&self.path)
+        let write = |mut file: File| file.write_all(lines).map(|()| file);
+        make(&self.free_path(now_ns), write)
     }
 
     /// Removes a rotated file, durably. One that is gone is no error.
     pub fn remove(&self, path: &Path) -> io::Result<()> {
-        match fs::remove_file(path) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            _ => {}
-        }
+        remove_if_there(path)?;
         sync_folder(&self.path)
     }
 
     /// The rotated files, oldest first.
     pub fn rotated_files(&self) -> io::Result<Vec<PathBuf>> {
+        self.beside("")
+    }
+
+    /// The files whose names are those of rotated files with `suffix` behind them, oldest first.
+    fn beside(&self, suffix: &str) -> io::Result<Vec<PathBuf>> {
         let (stem, extension) = self.name_parts();
         let start = format!("{stem}-");
         let mut found = Vec::new();
         for entry in fs::read_dir(folder_of(&self.path))? {
             let path = entry?.path();
             let Some(name) = path.file_name().and_then(|name| name.to_str()) else { continue };
+            let Some(name) = name.strip_suffix(suffix) else { continue };
             let name = name.strip_suffix(".gz").unwrap_or(name);
             let middle =
                 name.strip_prefix(&start).and_then(|name| name.strip_suffix(extension.as_str()));
@@ -225,14 +229,18 @@ impl RotatingFile {
 impl Open {
     fn at(path: &Path, now_ns: i64) -> io::Result<Open> {
         let is_new = !path.exists();
-        let mut file = OpenOptions::new().create(true).read(true).append(true).open(path)?;
+        let mut options = OpenOptions::new();
+        let mut file = open_regular(path, options.create(true).read(true).append(true))?;
         if is_new {
             sync_folder(path)?;
         }
-        let bytes = whole_lines_bytes(&mut file)?;
-        file.set_len(bytes)?;
         // A file that an earlier process began is as old as its last change at least.
-        let changed = fs::metadata(path)?.modified()?.duration_since(std::time::UNIX_EPOCH);
+        let found = file.metadata()?;
+        let changed = found.modified()?.duration_since(std::time::UNIX_EPOCH);
+        let bytes = whole_lines_bytes(&mut file)?;
+        if bytes < found.len() {
+            file.set_len(bytes)?;
+        }
         let changed_ns = changed.ok().and_then(|time| i64::try_from(time.as_nanos()).ok());
         let begun_ns = if bytes == 0 { now_ns } else { changed_ns.unwrap_or(now_ns).min(now_ns) };
         Ok(Open { file, bytes, begun_ns })
@@ -257,21 +265,41 @@ fn whole_lines_bytes(file: &mut File) -> io::Result<u64> {
 
 /// Compresses a file; it is replaced once the compressed one is on disk.
 fn compress(path: &Path) -> io::Result<()> {
-    let target = gz(path);
-    let mut partial = target.clone().into_os_string();
-    partial.push(".part");
-    let partial = PathBuf::from(partial);
-    // What a crash left; a link would be written through.
-    match fs::remove_file(&partial) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-        _ => {}
-    }
-    let mut encoder = GzEncoder::new(File::create_new(&partial)?, Compression::default());
-    io::copy(&mut File::open(path)?, &mut encoder)?;
-    encoder.finish()?.sync_all()?;
-    fs::rename(&partial, &target)?;
-    sync_folder(path)?;
+    make(&gz(path), |file| {
+        let mut encoder = GzEncoder::new(file, Compression::default());
+        io::copy(&mut read_regular(path)?, &mut encoder)?;
+        encoder.finish()
+    })?;
     fs::remove_file(path)
+}
+
+/// Makes a file: it has its name once all that `write` writes is on disk. After an error nothing
+/// of it is left.
+fn make(path: &Path, write: impl FnOnce(File) -> io::Result<File>) -> io::Result<()> {
+    let mut partial = path.to_path_buf().into_os_string();
+    partial.push(PARTIAL);
+    let partial = PathBuf::from(partial);
+    // What a crash left, or whatever else is there.
+    remove_if_there(&partial)?;
+    let written = File::create_new(&partial).and_then(write).and_then(|file| file.sync_all());
+    if let Err(error) = written.and_then(|()| fs::rename(&partial, path)) {
+        // Half a file would only take space on a full disk.
+        let _ = fs::remove_file(&partial);
+        return Err(error);
+    }
+    sync_folder(path)
+}
+
+fn remove_if_there(path: &Path) -> io::Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
+/// The error with the name of the file, for callers that do not know which one it is about.
+fn named(path: &Path, error: &io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("{}: {error}", path.display()))
 }
 
 fn gz(path: &Path) -> PathBuf {
@@ -287,4 +315,70 @@ fn folder_of(path: &Path) -> &Path {
 /// Makes new names in the folder of `path` durable.
 fn sync_folder(path: &Path) -> io::Result<()> {
     File::open(folder_of(path))?.sync_all()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(folder: &Path) -> Vec<String> {
+        let entries = fs::read_dir(folder).unwrap();
+        let mut names: Vec<String> =
+            entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    }
+
+    fn rotating(path: &Path) -> RotatingFile {
+        let rotation = Rotation {
+            file_bytes_max: 10,
+            file_age_max: None,
+            rotated_files_max: None,
+            is_compressed: true,
+        };
+        RotatingFile::new(path.to_owned(), rotation)
+    }
+
+    #[test]
+    fn a_compression_that_fails_leaves_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("out.jsonl");
+        fs::write(&path, "a line\n").unwrap();
+        // The compressed file cannot get its name.
+        fs::create_dir(folder.path().join("out.jsonl.gz")).unwrap();
+        assert!(compress(&path).is_err());
+        assert_eq!(names(folder.path()), ["out.jsonl", "out.jsonl.gz"]);
+        assert_eq!(fs::read(&path).unwrap(), b"a line\n");
+    }
+
+    #[test]
+    fn what_a_crash_left_of_files_is_removed() {
+        let folder = tempfile::tempdir().unwrap();
+        let rotated = "out-20260102T030405Z-0001.jsonl";
+        let others = ["out-notes.part", "out.jsonl.part", rotated];
+        let partial = [format!("{rotated}.gz.part"), format!("{rotated}.part")];
+        let all = others.iter().map(|name| (*name).to_owned()).chain(partial);
+        all.for_each(|name| fs::write(folder.path().join(name), "a line\n").unwrap());
+        let mut file = rotating(&folder.path().join("out.jsonl"));
+        file.append(b"a line\n", 0, &mut |_| {}).unwrap();
+        assert_eq!(
+            names(folder.path()),
+            [rotated, "out-notes.part", "out.jsonl", "out.jsonl.part"]
+        );
+    }
+
+    #[test]
+    fn a_link_with_the_name_of_a_compressed_file_takes_no_lines() {
+        let folder = tempfile::tempdir().unwrap();
+        let rotated = folder.path().join("out-20260102T030405Z-0001.jsonl");
+        fs::write(&rotated, "a line\n").unwrap();
+        let victim = folder.path().join("victim");
+        fs::write(&victim, "precious").unwrap();
+        std::os::unix::fs::symlink(&victim, gz(&rotated)).unwrap();
+        let mut file = rotating(&folder.path().join("out.jsonl"));
+        let error = file.append(b"a line\n", 0, &mut |_| {}).unwrap_err().to_string();
+        assert!(error.contains("0001.jsonl.gz: it is a symbolic link"), "{error}");
+        assert_eq!(fs::read(&rotated).unwrap(), b"a line\n");
+        assert_eq!(fs::read(&victim).unwrap(), b"precious");
+    }
 }

@@ -2,7 +2,10 @@
 
 use std::collections::BTreeSet;
 
+use ::sinks::config::{DestinationOptions, Sink};
+use ::sinks::{FileOptions, FileRejectsOptions, Rotation, RunnerOptions};
 use axum::http::header::AUTHORIZATION;
+use node::sinks::config::{Of, SinkOptions};
 use serde_json::Value;
 
 use super::gate::{bearer, with_access};
@@ -264,6 +267,72 @@ async fn no_deletion_and_no_sender_reaches_it() {
     }
     let insert = "/insert/lines?type=audit";
     assert_eq!(fixture.as_role(Role::Admin, "POST", insert).await.0, 400);
+}
+
+/// A sink of lines to a file.
+fn sink(name: &str, filter: &str, path: &std::path::Path) -> SinkOptions {
+    let rotation = Rotation {
+        file_bytes_max: 1 << 20,
+        file_age_max: None,
+        rotated_files_max: None,
+        is_compressed: false,
+    };
+    let file = FileOptions {
+        path: path.to_owned(),
+        rotation,
+        id_field: None,
+        time_field: "_time".to_owned(),
+    };
+    let sink = Sink {
+        name: name.to_owned(),
+        runner: RunnerOptions::default(),
+        rejects: FileRejectsOptions::default(),
+        destination: DestinationOptions::Files(Box::new(file)),
+    };
+    SinkOptions { sink, kind: "file", of: Of::Lines(filter.to_owned()), from_beginning: false }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_sink_sends_it_if_its_filter_names_it() {
+    let out = tempfile::tempdir().unwrap();
+    let path = |name: &str| out.path().join(name);
+    let sinks = [("audit", "_type:=audit"), ("both", "_type:=audit or *"), ("all", "*")];
+    let fixture = Fixture::of_node(
+        |node| node.sinks = sinks.map(|(name, filter)| sink(name, filter, &path(name))).into(),
+        |options| {
+            with_access(options);
+            options.auditing = ON;
+        },
+    );
+    fixture.app.gate().set_auditing(ON).unwrap();
+    let log = AuditLog::start(Arc::clone(&fixture.pipeline.audit_rows)).unwrap();
+    fixture.app.gate().audit_to(log.clone());
+    let login = Request::post("/api/v1/login").header("host", "localhost");
+    let login = login.header("content-type", "application/x-www-form-urlencoded");
+    let answer = fixture.answer(login.body("name=read&password=correct+horse".into())).await;
+    assert!(!answer.status().is_client_error(), "{}", answer.status());
+    settle(&log, 1);
+    // It arrives behind the entry: a sink that has it has passed the entry.
+    fixture.push(b"{\"_msg\":\"a line\"}\n{\"_type\":\"audit\",\"_msg\":\"forged\"}\n");
+    let sent = |name: &str| -> Vec<Value> {
+        let text = std::fs::read_to_string(path(name)).unwrap_or_default();
+        // The last line may be half written.
+        let whole = text.split_inclusive('\n').filter(|line| line.ends_with('\n'));
+        whole.map(|line| serde_json::from_str(line).unwrap()).collect()
+    };
+    let begun = std::time::Instant::now();
+    let expected = [("audit", 1), ("both", 3), ("all", 2)];
+    while expected.iter().any(|&(name, lines)| sent(name).len() < lines) {
+        let found = sinks.map(|(name, _)| sent(name));
+        assert!(begun.elapsed() < Duration::from_secs(60), "{found:?}");
+        tokio::task::yield_now().await;
+    }
+    let is_login = |line: &Value| line["event"] == "login" && line["user"] == "read";
+    let [entry] = &sent("audit")[..] else { panic!("{:?}", sent("audit")) };
+    assert!(is_login(entry) && entry["_type"] == "audit", "{entry}");
+    assert_eq!(sent("both").iter().filter(|line| is_login(line)).count(), 1);
+    let all = sent("all");
+    assert!(all.len() == 2 && all.iter().all(|line| line["_type"] != "audit"), "{all:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

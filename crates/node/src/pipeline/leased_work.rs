@@ -55,7 +55,7 @@ impl LeasedWorkOptions {
             alerts: node.alerts.clone(),
             watch: node.watch.clone(),
             rejected: Arc::new(RejectedDocuments::new(
-                node.data_dir().join(SINKS_FOLDER),
+                &node.data_dir().join(SINKS_FOLDER),
                 &node.sinks,
             )),
         }

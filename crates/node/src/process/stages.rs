@@ -65,11 +65,16 @@ impl Stages {
         self.panics.load(Relaxed)
     }
 
+    /// Counts a panic of a thread that a stage has started and starts again.
+    pub fn note_panic(&self) {
+        self.panics.fetch_add(1, Relaxed);
+    }
+
     /// Calls `stage` until it returns, or panics during the shutdown: then it is not repeated,
     /// because repeated panics would never end.
     pub fn run(&self, name: &str, mut stage: impl FnMut()) {
         while catch_unwind(AssertUnwindSafe(&mut stage)).is_err() {
-            self.panics.fetch_add(1, Relaxed);
+            self.note_panic();
             if self.is_draining() {
                 tracing::error!(
                     "a bug in the stage '{name}'; unfinished work is redone after the next start"

@@ -5,6 +5,7 @@ use query::{Filter, Query, Stats};
 use text::quoted::quote;
 
 use super::pending::Buckets;
+use crate::storage::line_filter::SOME_TIMES_NS;
 
 /// A program; see the module.
 #[derive(Clone, Debug)]
@@ -84,19 +85,31 @@ fn of_type(definition: &Definition, filter: &Filter) -> Result<Filter, Definitio
 
 /// Parses LogsQL that stands in the setting `key`, or behind the settings.
 fn parse(definition: &Definition, key: &str, text: &str) -> Result<Query, DefinitionError> {
-    Query::parse(text, 0).map_err(|problem| {
-        let mut message = problem.message;
-        if !problem.expected.is_empty() {
-            message.push_str(&format!("; expected {}", problem.expected.join(" or ")));
+    let parsed = SOME_TIMES_NS.map(|now_ns| Query::parse(text, now_ns));
+    let [query, later] = parsed.map(|parsed| {
+        parsed.map_err(|problem| {
+            let mut message = problem.message;
+            if !problem.expected.is_empty() {
+                message.push_str(&format!("; expected {}", problem.expected.join(" or ")));
+            }
+            let mut error = error(definition, key, message);
+            if key.is_empty() {
+                let at = problem.position.min(text.len());
+                let before = text.as_bytes()[..at].iter().filter(|byte| **byte == b'\n').count();
+                error.line += before;
+            }
+            error
+        })
+    });
+    let query = query?;
+    match query == later? {
+        true => Ok(query),
+        false => {
+            let problem = "a program is read once and runs on the lines of each bucket, so no time \
+                           in it is relative to now; leave `_time` out";
+            Err(error(definition, key, problem.to_owned()))
         }
-        let mut error = error(definition, key, message);
-        if key.is_empty() {
-            let at = problem.position.min(text.len());
-            let lines_before = text.as_bytes()[..at].iter().filter(|byte| **byte == b'\n').count();
-            error.line += lines_before;
-        }
-        error
-    })
+    }
 }
 
 /// An error at the line of a setting, or without one at the first line behind the settings.
@@ -137,6 +150,16 @@ mod tests {
     fn errors_name_their_line() {
         let error = |language, text| compile(language, text).unwrap_err();
         assert!(error(Language::Awk, "# type: a\n# filter: (b\n{ n++ }").starts_with("2: "));
+        for (language, text) in [
+            (Language::Awk, "# type: a\n# filter: _time:5m b\n{ n++ }"),
+            (Language::LogsQl, "# type: a\n_time:5m b | stats count() n"),
+            (Language::LogsQl, "# type: a\nb:in(_time:1h c | fields b) | stats count() n"),
+        ] {
+            let found = error(language, text);
+            assert!(found.starts_with("2: ") && found.contains("leave `_time` out"), "{found}");
+        }
+        let absolute = "# type: a\n_time:>=2026-01-31T12:00Z b | stats count() n";
+        assert!(compile(Language::LogsQl, absolute).is_ok());
         let pipes = error(Language::Awk, "# filter: a | stats count()\n{ n++ }");
         assert!(pipes.starts_with("1: ") && pipes.contains("no pipes"), "{pipes}");
         let query = error(Language::LogsQl, "# type: a\n\n*\n| stats by (\n");

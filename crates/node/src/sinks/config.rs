@@ -9,7 +9,7 @@ use query::{Query, Stats};
 use serde::Deserialize;
 use sinks::config::{Sink, SinkConfig};
 
-use crate::storage::line_filter::line_filter;
+use crate::storage::line_filter::sink_filter;
 
 /// The keys of this file.
 #[derive(Debug, Default, Deserialize)]
@@ -137,8 +137,7 @@ fn of(name: &str, feed: &RawFeed) -> Result<Of> {
             let filter = feed.filter.clone().ok_or_else(|| {
                 anyhow!("sinks.{name}.filter is missing; write \"*\" for all lines")
             })?;
-            let checked = line_filter(&filter, 0);
-            checked.map_err(|error| anyhow!("sinks.{name}.filter: {error}"))?;
+            sink_filter(&filter).map_err(|error| anyhow!("sinks.{name}.filter: {error}"))?;
             Ok(Of::Lines(filter))
         }
         "query" => {
@@ -210,6 +209,7 @@ mod tests {
             ("of = \"x\"", "none of 'rows'"),
             ("of = \"lines\"", "filter is missing"),
             ("of = \"lines\"\nfilter = \"(\"", "sinks.a.filter"),
+            ("of = \"lines\"\nfilter = \"_time:5m x\"", "sinks.a.filter: a time relative to now"),
             ("filter = \"x\"", "only for of = \"lines\""),
             ("of = \"query\"\nquery = \"* | fields a\"", "no stats pipe"),
             ("of = \"query\"\nquery = \"* | stats count()\"\nevery = \"1ms\"", "between 1s and 1d"),

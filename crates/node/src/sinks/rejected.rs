@@ -23,7 +23,6 @@ pub const LISTED_MAX: usize = 1_000;
 
 /// The rejected documents of all sinks of this node.
 pub struct RejectedDocuments {
-    folder: PathBuf,
     sinks: BTreeMap<String, Arc<Mutex<FileRejects>>>,
 }
 
@@ -50,16 +49,10 @@ pub struct RejectedFile {
 
 impl RejectedDocuments {
     /// Those in `folder`, which need not exist.
-    pub fn new(folder: PathBuf, sinks: &[SinkOptions]) -> RejectedDocuments {
-        let store = |sink: &Sink| Arc::new(Mutex::new(sink.reject_store(&folder)));
+    pub fn new(folder: &Path, sinks: &[SinkOptions]) -> RejectedDocuments {
+        let store = |sink: &Sink| Arc::new(Mutex::new(sink.reject_store(folder)));
         let sinks = sinks.iter().map(|options| (options.sink.name.clone(), store(&options.sink)));
-        let sinks = sinks.collect();
-        RejectedDocuments { folder, sinks }
-    }
-
-    /// Where they are.
-    pub fn folder(&self) -> &Path {
-        &self.folder
+        RejectedDocuments { sinks: sinks.collect() }
     }
 
     /// Those of a sink of the configuration.
@@ -68,12 +61,18 @@ impl RejectedDocuments {
     }
 }
 
+/// Calls `each` with the lines of a file. The error names the file.
+fn read_lines(file: &Path, each: &mut dyn FnMut(&[u8])) -> io::Result<()> {
+    rejected_lines(file, each)
+        .map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", file.display())))
+}
+
 /// The newest documents that were rejected, the newest first, and how many there are.
 pub fn list(rejects: &Mutex<FileRejects>, limit: usize) -> io::Result<(Vec<Value>, u64)> {
     let rejects = lock(rejects);
     let (mut newest, mut total) = (VecDeque::new(), 0);
     for file in rejects.files()? {
-        rejected_lines(&file, &mut |line| {
+        read_lines(&file, &mut |line| {
             total += 1;
             newest.push_front(line.to_vec());
             newest.truncate(limit);
@@ -93,7 +92,7 @@ pub fn discard(rejects: &Mutex<FileRejects>, now_ns: i64) -> io::Result<u64> {
     let mut rejects = lock(rejects);
     let mut removed = 0;
     for file in rejects.frozen(now_ns)? {
-        rejected_lines(&file, &mut |_| removed += 1)?;
+        read_lines(&file, &mut |_| removed += 1)?;
         rejects.remove(&file)?;
     }
     Ok(removed)
@@ -104,7 +103,7 @@ pub fn oldest(rejects: &Mutex<FileRejects>, now_ns: i64) -> io::Result<Option<Re
     let mut rejects = lock(rejects);
     let Some(file) = rejects.frozen(now_ns)?.into_iter().next() else { return Ok(None) };
     let mut lines = Vec::new();
-    rejected_lines(&file, &mut |line| {
+    read_lines(&file, &mut |line| {
         lines.extend_from_slice(line);
         lines.push(b'\n');
     })?;

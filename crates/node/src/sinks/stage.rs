@@ -1,20 +1,22 @@
 //! The sinks that run: each reads the store on a thread of its own and hands documents to the
-//! thread that delivers them.
+//! thread that delivers them. After a panic of either thread the sink begins anew behind what was
+//! acknowledged.
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use platform::Clock;
+use platform::pauses::PANIC_PAUSE;
 use platform::placement::Role;
-use sinks::{Batch, NotTaken, Phase, Runner, RunnerParts, State};
+use sinks::{Batch, Destination, Fault, FileRejects, NotTaken, Phase, Runner, RunnerParts, State};
 use text::terminal::escaped;
 
 use super::config::{Of, SinkOptions};
 use super::cursor_file::CursorFile;
 use super::feed::Feed;
 use super::lines::LineFeed;
-use super::queries::QueryFeed;
+use super::queries::{Queried, QueryFeed};
 use super::rejected::{RejectedDocuments, SharedRejects, documents};
 use super::rows::RowFeed;
 use crate::data_dir::Documents;
@@ -55,9 +57,15 @@ pub struct SinkStage {
 }
 
 /// A sink that runs.
-pub struct RunningSink {
+struct RunningSink {
     options: SinkOptions,
-    sources: SinkSources,
+    makers: Makers,
+    /// Keeps the cursors.
+    cursors: Arc<dyn Documents>,
+    /// Keeps the documents that the destination rejects.
+    rejects: Arc<Mutex<FileRejects>>,
+    clock: Arc<dyn Clock>,
+    stages: Arc<Stages>,
     stopped: Arc<AtomicBool>,
     /// What the thread begins with; `None` once it has it, or if it could not be opened yet.
     begun: Mutex<Option<Begun>>,
@@ -70,11 +78,46 @@ pub struct RunningSink {
     redelivers: AtomicBool,
 }
 
+type MakeFeed = dyn Fn(Option<&str>) -> Result<Box<dyn Feed>, String> + Send + Sync;
+type MakeDestination = dyn Fn() -> Result<Box<dyn Destination>, Fault> + Send + Sync;
+
+/// Make what a sink has anew whenever it begins.
+struct Makers {
+    /// A feed behind a cursor.
+    feed: Box<MakeFeed>,
+    destination: Box<MakeDestination>,
+}
+
 /// What a sink begins with.
 struct Begun {
     file: CursorFile,
+    /// The cursor of the file.
+    written: String,
     feed: Box<dyn Feed>,
+    /// The cursor behind which the feed begins.
     cursor: String,
+}
+
+/// What the thread of a sink knows while it reads.
+struct Progress {
+    file: CursorFile,
+    /// The cursor of the file.
+    written: String,
+    /// When writing it was tried last.
+    tried: Instant,
+    /// What the log said of the destination.
+    delivering: Lasting,
+    /// What the log said of the file.
+    writing: Lasting,
+}
+
+/// Why a sink reads no further.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ended {
+    /// It was told to.
+    Stopped,
+    /// A bug ended the thread that delivers. What that had is to be read again.
+    ByBug,
 }
 
 /// What a sink tells besides what its runner does.
@@ -86,7 +129,9 @@ struct Seen {
     has_caught_up: bool,
     /// Why the sink cannot read, or cannot begin.
     error: Option<String>,
-    /// The state at the end of the runner.
+    /// Why its cursor cannot be written.
+    cursor_error: Option<String>,
+    /// What the runners that have ended counted, and the state of the last one.
     last: State,
 }
 
@@ -104,7 +149,7 @@ pub struct Told {
     pub runner: State,
     /// Frames that were not read yet, about.
     pub frames_left: u64,
-    /// Why the sink cannot read, or cannot begin.
+    /// Why the sink cannot read, cannot begin, or cannot write its cursor.
     pub error: Option<String>,
 }
 
@@ -113,16 +158,9 @@ impl SinkStage {
     pub fn start(options: &[SinkOptions], sources: &SinkSources) -> anyhow::Result<SinkStage> {
         let mut stage = SinkStage { sinks: Vec::new() };
         for options in options {
-            let sink = Arc::new(RunningSink {
-                options: options.clone(),
-                sources: sources.clone(),
-                stopped: Arc::default(),
-                begun: Mutex::default(),
-                runner: Mutex::default(),
-                seen: Mutex::default(),
-                acknowledged: Arc::default(),
-                redelivers: AtomicBool::new(false),
-            });
+            let stopped = Arc::<AtomicBool>::default();
+            let makers = Makers::of(options, sources, &stopped);
+            let sink = Arc::new(RunningSink::new(options, sources.keeping(), makers, stopped));
             match sink.begin() {
                 Ok(begun) => *lock(&sink.begun) = Some(begun),
                 Err(error) => sink.note_error(Some(error)),
@@ -162,11 +200,77 @@ impl SinkStage {
     }
 }
 
+impl SinkSources {
+    fn keeping(&self) -> Keeping<'_> {
+        let SinkSources { cursors, rejected, clock, stages, .. } = self;
+        Keeping { cursors, rejected, clock, stages }
+    }
+}
+
+/// What a sink needs besides its makers.
+struct Keeping<'a> {
+    cursors: &'a Arc<dyn Documents>,
+    rejected: &'a RejectedDocuments,
+    clock: &'a Arc<dyn Clock>,
+    stages: &'a Arc<Stages>,
+}
+
+impl Makers {
+    fn of(options: &SinkOptions, sources: &SinkSources, stopped: &Arc<AtomicBool>) -> Makers {
+        let SinkSources { arrivals, programs, clock, .. } = sources.clone();
+        let (of, beginning) = (options.of.clone(), options.from_beginning);
+        let stopped = Arc::clone(stopped);
+        let feed = move |cursor: Option<&str>| -> Result<Box<dyn Feed>, String> {
+            let stopped = Arc::clone(&stopped);
+            Ok(match &of {
+                Of::Lines(filter) => {
+                    Box::new(LineFeed::new(arrivals(), filter, cursor, beginning)?)
+                }
+                Of::Rows(names) => {
+                    let programs = Arc::clone(&programs);
+                    Box::new(RowFeed::new(arrivals(), programs, names, cursor, beginning, stopped)?)
+                }
+                Of::Query { query, every, delay } => {
+                    let queried: Arc<dyn Queried> = Arc::clone(programs.engine()) as _;
+                    let from = (queried, Arc::clone(&clock));
+                    Box::new(QueryFeed::new(from, query, (*every, *delay), cursor, stopped)?)
+                }
+            })
+        };
+        let sink = options.sink.clone();
+        Makers { feed: Box::new(feed), destination: Box::new(move || sink.destination()) }
+    }
+}
+
 impl RunningSink {
+    fn new(
+        options: &SinkOptions,
+        keeping: Keeping<'_>,
+        makers: Makers,
+        stopped: Arc<AtomicBool>,
+    ) -> RunningSink {
+        let rejects = keeping.rejected.of(&options.sink.name);
+        RunningSink {
+            options: options.clone(),
+            makers,
+            cursors: Arc::clone(keeping.cursors),
+            rejects: Arc::clone(rejects.expect("each sink has a place there")),
+            clock: Arc::clone(keeping.clock),
+            stages: Arc::clone(keeping.stages),
+            stopped,
+            begun: Mutex::default(),
+            runner: Mutex::default(),
+            seen: Mutex::default(),
+            acknowledged: Arc::default(),
+            redelivers: AtomicBool::new(false),
+        }
+    }
+
     fn told(&self) -> Told {
         let seen = lock(&self.seen).clone();
         let runner = lock(&self.runner).as_ref().map(Runner::state);
-        let state = match (&runner, &seen.error) {
+        let error = seen.error.or(seen.cursor_error);
+        let state = match (&runner, &error) {
             (_, Some(_)) => "failing",
             (None, None) => "stopped",
             (Some(state), None) => match state.phase {
@@ -182,101 +286,151 @@ impl RunningSink {
             kind: self.options.kind,
             of: self.options.of.name(),
             state,
-            runner: runner.unwrap_or(seen.last),
+            runner: match runner {
+                Some(state) => summed(state, &seen.last),
+                None => seen.last,
+            },
             frames_left: seen.frames_left,
-            error: seen.error,
+            error,
         }
     }
 
     /// Opens the cursor. A sink that is new gets one at once, so that lines that come from here on
-    /// are delivered, also after a crash before the first delivery.
+    /// are delivered, also after a crash before the first delivery. After a panic the sink begins
+    /// behind what was acknowledged, which may not be written.
     fn begin(&self) -> Result<Begun, String> {
-        let name = &self.options.sink.name;
-        let file = CursorFile::new(&self.sources.cursors, name);
+        let file = CursorFile::new(&self.cursors, &self.options.sink.name);
         let written = file.read().map_err(|error| {
             format!("{} cannot be read: {error}; remove it to begin anew", file.place())
         })?;
-        let feed = self.feed(written.as_deref())?;
-        let cursor = match written {
-            Some(cursor) => cursor,
+        let cursor = lock(&self.acknowledged).clone().or_else(|| written.clone());
+        let feed = (self.makers.feed)(cursor.as_deref())?;
+        let cursor = cursor.unwrap_or_else(|| feed.cursor());
+        let written = match written {
+            Some(written) => written,
             None => {
-                let cursor = feed.cursor();
                 file.write(&cursor)
                     .map_err(|error| format!("its cursor cannot be written: {error}"))?;
-                cursor
+                cursor.clone()
             }
         };
-        Ok(Begun { file, feed, cursor })
+        Ok(Begun { file, written, feed, cursor })
     }
 
-    /// Reads and hands on until the sink is stopped.
+    /// Reads and hands on until the sink is stopped. If a bug ends the thread that delivers, the
+    /// sink begins anew after a pause, as a stage that panicked does.
     fn run(&self) {
+        while self.run_once() == Ended::ByBug {
+            self.stages.note_panic();
+            let pause_s = PANIC_PAUSE.as_secs();
+            self.note_error(Some(format!(
+                "a bug ended the thread that delivers, see the log; the sink begins anew in \
+                 {pause_s} s behind what was delivered"
+            )));
+            self.sleep(PANIC_PAUSE);
+        }
+    }
+
+    fn run_once(&self) -> Ended {
+        // A panic of this thread left it; what it has is read again.
+        self.end_runner();
+        lock(&self.seen).has_caught_up = false;
         let begun = lock(&self.begun).take();
-        let Some(Begun { file, mut feed, cursor }) =
-            begun.or_else(|| self.until_ok(|| self.begin()))
-        else {
-            return;
+        let Some(begun) = begun.or_else(|| self.until_ok(|| self.begin())) else {
+            return Ended::Stopped;
         };
         if self.until_ok(|| self.start_runner()).is_none() {
-            return;
+            return Ended::Stopped;
         }
-        // The cursor of the last batch that the runner took.
-        let mut taken = cursor.clone();
-        let mut written = (Some(cursor), Instant::now());
-        let mut lasting = Lasting::default();
+        let Begun { file, written, mut feed, cursor } = begun;
+        let mut progress = Progress {
+            file,
+            written,
+            tried: Instant::now(),
+            delivering: Lasting::default(),
+            writing: Lasting::default(),
+        };
+        let ended = self.read_on(&mut *feed, cursor, &mut progress);
+        self.end_runner();
+        self.write_cursor(&mut progress, Duration::ZERO);
+        ended
+    }
+
+    /// Reads and hands on. `taken` is the cursor of the last batch that the runner took.
+    fn read_on(&self, feed: &mut dyn Feed, mut taken: String, progress: &mut Progress) -> Ended {
         while !self.stopped.load(Relaxed) {
-            if self.redelivers.swap(false, Relaxed) {
-                self.redeliver(&taken, &file, &mut written, &mut lasting);
+            // It may end while there is nothing to hand on.
+            if let Err(ended) = self.runner_state() {
+                return ended;
+            }
+            if self.redelivers.swap(false, Relaxed)
+                && let Err(ended) = self.redeliver(&taken, progress)
+            {
+                if ended == Ended::ByBug {
+                    let name = &self.options.sink.name;
+                    tracing::error!(
+                        "sink {name}: not all rejected documents were delivered again; ask for it \
+                         once more"
+                    );
+                }
+                return ended;
             }
             let next = feed.next();
             lock(&self.seen).frames_left = feed.frames_left();
             match next {
                 Ok(Some(documents)) => {
+                    self.note_error(None);
                     let cursor = documents.cursor.clone();
-                    if self.hand_on(documents, &file, &mut written, &mut lasting) {
-                        taken = cursor;
+                    if let Err(ended) = self.hand_on(documents, progress) {
+                        return ended;
                     }
+                    taken = cursor;
                 }
                 Ok(None) => {
+                    self.note_error(None);
                     lock(&self.seen).has_caught_up = true;
                     std::thread::sleep(TICK);
                 }
                 Err(error) => {
                     self.note_error(Some(error));
                     self.sleep(ERROR_PAUSE);
-                    continue;
                 }
             }
-            self.note_error(None);
-            self.note_delivery(&mut lasting);
-            self.write_cursor(&file, &mut written, CURSOR_INTERVAL);
+            self.note_delivery(progress);
+            self.write_cursor(progress, CURSOR_INTERVAL);
         }
+        Ended::Stopped
+    }
+
+    /// The state of the runner; an error if it has ended, which a bug alone makes it do before it
+    /// is told to.
+    fn runner_state(&self) -> Result<State, Ended> {
+        let state = lock(&self.runner).as_ref().map(Runner::state);
+        state.filter(|state| state.phase != Phase::Ended).ok_or(Ended::ByBug)
+    }
+
+    /// Ends the runner, if there is one, and keeps what it counted.
+    fn end_runner(&self) {
         let runner = lock(&self.runner).take();
         if let Some(runner) = runner {
-            lock(&self.seen).last = runner.stop();
+            let last = runner.stop();
+            let mut seen = lock(&self.seen);
+            seen.last = summed(last, &seen.last);
         }
-        self.write_cursor(&file, &mut written, Duration::ZERO);
     }
 
     /// Delivers the documents that were rejected so far again, file by file. A file is removed once
     /// the destination has taken its documents, or has rejected them once more: then they are in a
     /// new file. After a crash before that, some are delivered twice. `cursor`: that of the last
     /// batch, since these documents change nothing about where reading resumes.
-    fn redeliver(
-        &self,
-        cursor: &str,
-        file: &CursorFile,
-        written: &mut (Option<String>, Instant),
-        lasting: &mut Lasting,
-    ) {
+    fn redeliver(&self, cursor: &str, progress: &mut Progress) -> Result<(), Ended> {
         let name = &self.options.sink.name;
-        let rejects = self.sources.rejected.of(name).expect("each sink has a place there");
-        let frozen = lock(rejects).frozen(self.sources.clock.now_ns());
+        let frozen = lock(&self.rejects).frozen(self.clock.now_ns());
         let files = match frozen {
             Ok(files) => files,
             Err(error) => {
                 tracing::error!("sink {name}: rejected documents are not delivered again: {error}");
-                return;
+                return Ok(());
             }
         };
         for path in files {
@@ -289,91 +443,57 @@ impl RunningSink {
             };
             for some in documents.chunks(REDELIVERED_MAX) {
                 let batch = Batch { documents: some.to_vec(), cursor: cursor.to_owned() };
-                if !self.hand_on(batch, file, written, lasting) {
-                    return;
-                }
+                self.hand_on(batch, progress)?;
             }
-            // A runner that ended because of a bug leaves them waiting.
-            while lock(&self.runner)
-                .as_ref()
-                .is_none_or(|runner| runner.state().waiting_documents > 0)
-            {
+            while self.runner_state()?.waiting_documents > 0 {
                 if self.stopped.load(Relaxed) {
-                    return;
+                    return Err(Ended::Stopped);
                 }
-                self.note_delivery(lasting);
-                self.write_cursor(file, written, CURSOR_INTERVAL);
+                self.note_delivery(progress);
+                self.write_cursor(progress, CURSOR_INTERVAL);
                 std::thread::sleep(TICK / 5);
             }
-            if let Err(error) = lock(rejects).remove(&path) {
+            if let Err(error) = lock(&self.rejects).remove(&path) {
                 tracing::error!("sink {name}: {} stays: {error}", path.display());
             }
         }
+        Ok(())
     }
 
-    /// Submits documents as soon as there is room; returns whether the runner has them.
-    fn hand_on(
-        &self,
-        documents: Batch,
-        file: &CursorFile,
-        written: &mut (Option<String>, Instant),
-        lasting: &mut Lasting,
-    ) -> bool {
+    /// Submits documents as soon as there is room. After an error the runner does not have them.
+    fn hand_on(&self, documents: Batch, progress: &mut Progress) -> Result<(), Ended> {
         let mut waiting = documents;
         while !self.stopped.load(Relaxed) {
             let offered = match &*lock(&self.runner) {
                 Some(runner) => runner.offer(waiting),
-                None => return false,
+                None => return Err(Ended::ByBug),
             };
             waiting = match offered {
-                Ok(()) => return true,
+                Ok(()) => return Ok(()),
                 Err(NotTaken::Full(documents)) => documents,
-                Err(NotTaken::Closed(_)) => {
-                    // A bug ended the thread of the runner. What it had is read again.
-                    self.note_error(Some("it ended because of a bug; see the log".to_owned()));
-                    self.sleep(ERROR_PAUSE);
-                    return false;
-                }
+                Err(NotTaken::Closed(_)) => return Err(Ended::ByBug),
             };
-            self.note_delivery(lasting);
-            self.write_cursor(file, written, CURSOR_INTERVAL);
+            self.note_delivery(progress);
+            self.write_cursor(progress, CURSOR_INTERVAL);
             std::thread::sleep(TICK / 5);
         }
-        false
-    }
-
-    fn feed(&self, cursor: Option<&str>) -> Result<Box<dyn Feed>, String> {
-        let SinkSources { arrivals, programs, clock, .. } = &self.sources;
-        let from = arrivals();
-        let beginning = self.options.from_beginning;
-        let stopped = Arc::clone(&self.stopped);
-        Ok(match &self.options.of {
-            Of::Lines(filter) => Box::new(LineFeed::new(from, filter, cursor, beginning)?),
-            Of::Rows(names) => {
-                let programs = Arc::clone(programs);
-                Box::new(RowFeed::new(from, programs, names, cursor, beginning, stopped)?)
-            }
-            Of::Query { query, every, delay } => {
-                let from = (Arc::clone(programs.engine()), Arc::clone(clock));
-                Box::new(QueryFeed::new(from, query, (*every, *delay), cursor, stopped)?)
-            }
-        })
+        Err(Ended::Stopped)
     }
 
     fn start_runner(&self) -> Result<(), String> {
         let sink = &self.options.sink;
-        let destination = sink.destination().map_err(|fault| fault.to_string())?;
-        let folder = self.sources.rejected.folder();
-        std::fs::create_dir_all(folder)
-            .map_err(|error| format!("{} cannot be made: {error}", folder.display()))?;
-        let rejects = self.sources.rejected.of(&sink.name).expect("each sink has a place there");
-        let path = lock(rejects).path().to_owned();
+        let destination = (self.makers.destination)().map_err(|fault| fault.to_string())?;
+        let path = lock(&self.rejects).path().to_owned();
+        if let Some(folder) = path.parent() {
+            std::fs::create_dir_all(folder)
+                .map_err(|error| format!("{} cannot be made: {error}", folder.display()))?;
+        }
         if let Err(error) = platform::check_regular(&path)
             && error.kind() != std::io::ErrorKind::NotFound
         {
             return Err(format!("{} cannot be written: {error}", path.display()));
         }
-        let rejects = SharedRejects(Arc::clone(rejects));
+        let rejects = SharedRejects(Arc::clone(&self.rejects));
         let acknowledged = Arc::clone(&self.acknowledged);
         let parts = RunnerParts::new(destination, Box::new(rejects), move |cursor: &str| {
             *lock(&acknowledged) = Some(cursor.to_owned());
@@ -384,21 +504,29 @@ impl RunningSink {
         Ok(())
     }
 
-    fn write_cursor(
-        &self,
-        file: &CursorFile,
-        (written, at): &mut (Option<String>, Instant),
-        interval: Duration,
-    ) {
+    fn write_cursor(&self, progress: &mut Progress, interval: Duration) {
         let acknowledged = lock(&self.acknowledged).clone();
-        if acknowledged.is_none() || acknowledged == *written || at.elapsed() < interval {
+        let Some(cursor) = acknowledged.filter(|cursor| *cursor != progress.written) else {
+            return;
+        };
+        if progress.tried.elapsed() < interval {
             return;
         }
-        *at = Instant::now();
-        match file.write(acknowledged.as_deref().unwrap_or_default()) {
-            Ok(()) => *written = acknowledged,
-            Err(error) => self.note_error(Some(format!("its cursor cannot be written: {error}"))),
+        progress.tried = Instant::now();
+        let error = match progress.file.write(&cursor) {
+            Ok(()) => {
+                progress.written = cursor;
+                None
+            }
+            Err(error) => Some(format!("its cursor cannot be written: {error}")),
+        };
+        let name = &self.options.sink.name;
+        match progress.writing.note(error.clone()) {
+            Some(News::Fails(reason)) => tracing::error!("sink {name}: {reason}"),
+            Some(News::Works) => tracing::info!("sink {name}: its cursor is written again"),
+            None => {}
         }
+        lock(&self.seen).cursor_error = error;
     }
 
     /// Calls `attempt` until it succeeds or the sink is stopped.
@@ -419,12 +547,12 @@ impl RunningSink {
     }
 
     /// Says in the log why the destination takes nothing, once for each reason.
-    fn note_delivery(&self, lasting: &mut Lasting) {
+    fn note_delivery(&self, progress: &mut Progress) {
         let Some(state) = lock(&self.runner).as_ref().map(Runner::state) else { return };
         let is_failing = state.failures_in_a_row > 0;
         let last = state.last_error.filter(|_| is_failing);
         let name = &self.options.sink.name;
-        match lasting.note(last.map(|last| last.fault.to_string())) {
+        match progress.delivering.note(last.map(|last| last.fault.to_string())) {
             Some(News::Fails(reason)) => {
                 tracing::warn!("sink {name} cannot deliver: {}", escaped(&reason));
             }
@@ -448,3 +576,24 @@ impl RunningSink {
         }
     }
 }
+
+/// The state of a runner, with what the runners of the same sink before it counted.
+fn summed(state: State, before: &State) -> State {
+    State {
+        batches: state.batches + before.batches,
+        requests: state.requests + before.requests,
+        accepted: state.accepted + before.accepted,
+        accepted_bytes: state.accepted_bytes + before.accepted_bytes,
+        ignored: state.ignored + before.ignored,
+        rejected: state.rejected + before.rejected,
+        // The store of rejected documents outlives runners.
+        rejected_dropped: state.rejected_dropped.max(before.rejected_dropped),
+        retries: state.retries + before.retries,
+        last_error: state.last_error.or_else(|| before.last_error.clone()),
+        cursor: state.cursor.or_else(|| before.cursor.clone()),
+        ..state
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -128,6 +128,17 @@ impl Filter {
         Filter::Not(Box::new(Filter::Field { name: "_type".into(), test }))
     }
 
+    /// Selects all lines but Loginson's own whose type this filter does not name, as
+    /// [`Filter::whose`] tells it.
+    pub fn without_unnamed_own(&self) -> Filter {
+        let unnamed = OWN_TYPES.into_iter().filter(|own| !self.names(&[*own]));
+        let unnamed: Vec<String> = unnamed.map(str::to_owned).collect();
+        if unnamed.is_empty() {
+            return Filter::All;
+        }
+        Filter::Not(Box::new(Filter::Field { name: "_type".into(), test: Test::In(unnamed) }))
+    }
+
     /// Whether the filter leaves out lines of Loginson's own types, and no others.
     pub(crate) fn excludes_own(&self) -> bool {
         let is_own = |value: &String| OWN_TYPES.contains(&value.as_str());
