@@ -154,7 +154,8 @@ impl Connection {
         write_all(&mut self.stream, &greeting).await?;
         loop {
             match self.protocol.step(&mut self.input, &mut self.out).map_err(End::Wrong)? {
-                Step::More if !self.out.is_full() => {}
+                // What becomes no lines takes time too, and other connections need the thread.
+                Step::More if !self.out.is_full() => tokio::task::coop::consume_budget().await,
                 Step::More => self.hand_on().await?,
                 Step::End => return Err(End::Closed),
                 Step::NeedsBytes => {

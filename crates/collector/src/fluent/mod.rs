@@ -420,7 +420,8 @@ impl Message {
         Ok(Ok((entries, behind, ack)))
     }
 
-    /// Writes lines until there are enough. Returns whether all are written.
+    /// Writes lines until there are enough, or a piece was decompressed. Returns whether all are
+    /// written.
     fn write(&mut self, out: &mut Output) -> Result<bool, Wrong> {
         let broken = |Broken| Wrong::new("a record is no MessagePack of a time and a record");
         while !out.is_full() {
@@ -476,7 +477,8 @@ impl Message {
                             *is_whole = true;
                         }
                         if is_used_up || held.len() > wanted {
-                            break;
+                            // Records that become no lines take time as well.
+                            return Ok(false);
                         }
                     }
                 }
@@ -493,13 +495,16 @@ fn undecodable(error: &std::io::Error) -> Wrong {
 /// The time of an event, nanoseconds since 1970; `None` if it states none.
 fn time_of(mut value: &[u8]) -> Result<Option<i64>, Broken> {
     let rest = &mut value;
-    let time_ns = match take_head(rest)? {
+    let mut head = take_head(rest)?;
+    // Fluent Bit: the time, and metadata. A list within that is no time.
+    if let Head::Array(1..) = head {
+        head = take_head(rest)?;
+    }
+    let time_ns = match head {
         Head::Int(seconds) => i64::try_from(seconds.saturating_mul(1_000_000_000)).ok(),
         Head::Float32(seconds) => Some((f64::from(seconds) * 1e9) as i64),
         Head::Float64(seconds) => Some((seconds * 1e9) as i64),
         Head::Extension(kind, bytes) => event_time(kind, take_bytes(rest, bytes)?),
-        // Fluent Bit: the time, and metadata.
-        Head::Array(1..) => return time_of(take_value(rest)?),
         _ => None,
     };
     Ok(time_ns.filter(|time_ns| *time_ns > 0))

@@ -219,6 +219,62 @@ fn records_that_are_nested_too_deeply_are_rejected_alone() {
     }
 }
 
+/// What nests deeper than any stack of the test's thread.
+fn deep() -> Vec<u8> {
+    let mut deep = vec![0x91; 100_000];
+    deep.push(0xc0);
+    deep
+}
+
+/// Lines, rejected records, and whether the connection is closed, of one message, on a thread with
+/// a small stack.
+fn take_with_a_small_stack(message: Vec<u8>) -> (Vec<String>, u64, bool) {
+    let take = move || {
+        let taken = feed(&mut plain(), &message, usize::MAX);
+        (taken.lines, taken.rejected, taken.wrong.is_some())
+    };
+    std::thread::Builder::new().stack_size(256 << 10).spawn(take).unwrap().join().unwrap()
+}
+
+#[test]
+fn values_of_any_depth_need_no_stack() {
+    let deep = &deep()[..];
+    let line = || vec![r#"{"fluent.tag":"t"}"#.to_owned()];
+    for (what, parts, expected) in [
+        // The time of an entry, which then has none.
+        ("time", [&b"\x92\xa1t\x91\x92"[..], deep, b"\x80"], (line(), 0, false)),
+        ("time alone", [b"\x93\xa1t", deep, b"\x80"], (Vec::new(), 0, true)),
+        ("record", [b"\x92\xa1t\x91\x92\x00", deep, b""], (Vec::new(), 1, false)),
+        ("record alone", [b"\x93\xa1t\x00", deep, b""], (Vec::new(), 1, false)),
+        ("value", [b"\x93\xa1t\x00\x81\xa1a", deep, b""], (Vec::new(), 1, false)),
+        ("key", [b"\x93\xa1t\x00\x81", deep, b"\x01"], (Vec::new(), 1, false)),
+        ("behind a record", [b"\x92\xa1t\x91\x93\x00\x80", deep, b""], (line(), 0, false)),
+        ("option", [b"\x94\xa1t\x00\x80\x81\xa1a", deep, b""], (line(), 0, false)),
+        ("chunk", [b"\x94\xa1t\x00\x80\x81\xa5chunk", deep, b""], (line(), 0, false)),
+        ("options", [b"\x94\xa1t\x00\x80", deep, b""], (Vec::new(), 0, true)),
+        ("tag", [b"\x93", deep, b"\x00\x80"], (Vec::new(), 0, true)),
+    ] {
+        assert_eq!(take_with_a_small_stack(parts.concat()), expected, "{what}");
+    }
+}
+
+/// The JSON of a key is a text within JSON: with each level, its quotes have twice the backslashes.
+#[test]
+fn keys_within_keys_are_nested_too_deeply() {
+    let message = |levels: usize| {
+        let mut message = b"\x93\xa1t\x00".to_vec();
+        message.extend(vec![0x81; levels + 1]);
+        message.extend(b"\xa1k");
+        message.extend(vec![0x01; levels + 1]);
+        message
+    };
+    check(&message(1), &[r#"{"{\"k\":1}":1,"fluent.tag":"t"}"#], b"");
+    for levels in [2, 20] {
+        let taken = take(plain, &message(levels));
+        assert_eq!((taken.lines.len(), taken.rejected), (0, 1), "{levels}");
+    }
+}
+
 #[test]
 fn what_is_wrong_says_so() {
     let check = |bytes: &[u8], expected: &str| {
