@@ -184,10 +184,7 @@ async fn take(request: &Request, body: &mut WholeBody<'_>) -> ApiResult<()> {
 
 /// Names members apart, and checks the limits of the content of a body of `content_bytes` bytes;
 /// returns the names of all labels.
-fn prepare(
-    streams: &mut [Stream<'_>],
-    content_bytes: usize,
-) -> Result<Vec<String>, PushError> {
+fn prepare(streams: &mut [Stream<'_>], content_bytes: usize) -> Result<Vec<String>, PushError> {
     // A name of metadata grows as long as there is a label of that name, so there may be few.
     streams.iter().try_for_each(|stream| check_labels(&stream.labels))?;
     name_apart(streams);
