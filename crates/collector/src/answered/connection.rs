@@ -176,7 +176,8 @@ impl Connection {
             self.shared.warn(sender, |held_back| {
                 tracing::warn!(
                     %sender, held_back,
-                    "records of {what} were not kept: they are nested more deeply than is read; the sender must flatten them"
+                    "records of {what} were not kept: they are damaged, or nested more deeply than is read; the sender must flatten \
+                     them, or repair its buffer"
                 );
             });
         }

@@ -9,7 +9,12 @@
 //! ```
 //!
 //! A record becomes one line of JSON with `_time` and `fluent.tag`, which a member of the record of
-//! the same name replaces. A record that is no map is the message of its line.
+//! the same name replaces. A record that is no map is the message of its line; so is an entry that
+//! is not a time and a record.
+//!
+//! A sender repeats a message that is not answered, with all its records. So damage within a chunk
+//! does not end the connection: its records up to there are kept, the rest is rejected and counted,
+//! and the chunk is answered.
 //!
 //! With a shared key, a connection begins with HELO, PING and PONG, and nothing is taken from a
 //! sender that does not know the key.
@@ -41,7 +46,7 @@ mod msgpack;
 mod tests;
 
 use msgpack::{
-    Broken, Head, Scan, Unwritten, event_time, take_bytes, take_head, take_text, take_value,
+    Broken, Head, Scan, Unwritten, event_time, head, take_bytes, take_head, take_text, take_value,
     write_key, write_lossy, write_value,
 };
 
@@ -423,7 +428,7 @@ impl Message {
     /// Writes lines until there are enough, or a piece was decompressed. Returns whether all are
     /// written.
     fn write(&mut self, out: &mut Output) -> Result<bool, Wrong> {
-        let broken = |Broken| Wrong::new("a record is no MessagePack of a time and a record");
+        let broken = |Broken| Wrong::new("a record is no MessagePack");
         while !out.is_full() {
             match &mut self.entries {
                 Entries::Single { time_ns, at } => {
@@ -440,7 +445,7 @@ impl Message {
                 Entries::Packed { at, end } if at == end => return Ok(true),
                 Entries::Packed { at, end } => {
                     let mut rest = &self.bytes[*at..*end];
-                    write_entry(&mut rest, &self.tag, out).map_err(broken)?;
+                    write_entry_or_reject(&mut rest, &self.tag, out);
                     *at = *end - rest.len();
                 }
                 Entries::Compressed { held, is_whole: true, .. } if held.is_empty() => {
@@ -448,11 +453,12 @@ impl Message {
                 }
                 Entries::Compressed { decoder, at, end, held, is_whole } => {
                     let mut rest = &held[..];
-                    while !rest.is_empty()
-                        && !out.is_full()
-                        && (*is_whole || Scan::default().end(rest).map_err(broken)?.is_some())
-                    {
-                        write_entry(&mut rest, &self.tag, out).map_err(broken)?;
+                    while !rest.is_empty() && !out.is_full() {
+                        if !*is_whole && Scan::default().end(rest) == Ok(None) {
+                            break;
+                        }
+                        // Behind damage it is not known where an entry begins.
+                        *is_whole |= !write_entry_or_reject(&mut rest, &self.tag, out);
                     }
                     let written = held.len() - rest.len();
                     held.drain(..written);
@@ -510,9 +516,25 @@ fn time_of(mut value: &[u8]) -> Result<Option<i64>, Broken> {
     Ok(time_ns.filter(|time_ns| *time_ns > 0))
 }
 
-/// Takes `[time, record]`, and writes its line.
+/// Takes an entry of a chunk, and writes its line. If the chunk is damaged, all of it is taken and
+/// rejected; returns whether it was not.
+fn write_entry_or_reject(rest: &mut &[u8], tag: &[u8], out: &mut Output) -> bool {
+    let bytes = rest.len();
+    let is_written = write_entry(rest, tag, out).is_ok();
+    if !is_written {
+        *rest = &[];
+        out.rejected.0 += 1;
+        out.rejected.1 += bytes as u64;
+    }
+    is_written
+}
+
+/// Takes `[time, record]`, and writes its line. Any other value is a record without a time.
 fn write_entry(rest: &mut &[u8], tag: &[u8], out: &mut Output) -> Result<(), Broken> {
-    let Head::Array(parts @ 2..) = take_head(rest)? else { return Err(Broken) };
+    let Some((Head::Array(parts @ 2..), length)) = head(rest)? else {
+        return write_record(None, rest, tag, out);
+    };
+    *rest = &rest[length..];
     let time_ns = time_of(take_value(rest)?)?;
     write_record(time_ns, rest, tag, out)?;
     for _ in 2..parts {
@@ -534,12 +556,12 @@ fn write_record(
         Ok(()) => Ok(()),
         Err(error) => {
             out.lines.truncate(begin);
+            if error == Unwritten::Broken {
+                return Err(Broken);
+            }
             out.rejected.0 += 1;
             out.rejected.1 += record.len() as u64;
-            match error {
-                Unwritten::Deep => Ok(()),
-                Unwritten::Broken => Err(Broken),
-            }
+            Ok(())
         }
     }
 }
