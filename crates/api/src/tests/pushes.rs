@@ -168,8 +168,8 @@ async fn deliveries_of_firehose() {
         "logEvents": [{"id": "a", "timestamp": 1_769_860_800_250_i64, "message": "ERROR one\n"}],
     });
     let control = json!({
-        "messageType": "CONTROL_MESSAGE", "owner": "CloudwatchLogs", "logGroup": "", "logStream": "",
-        "subscriptionFilters": [], "logEvents": [{"id": "", "timestamp": 1, "message": "CWL"}],
+        "messageType": "CONTROL_MESSAGE", "owner": "CloudwatchLogs", "logGroup": "",
+        "logStream": "", "subscriptionFilters": [], "logEvents": [{"id": "", "timestamp": 1, "message": "CWL"}],
     });
     let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
     write!(encoder, "{events}{control}").unwrap();

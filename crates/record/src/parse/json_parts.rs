@@ -2,9 +2,9 @@
 //!
 //! The rules of [`json_members`] are those of lines ([`super::json`]): keys of nested objects are
 //! joined by dots; arrays, empty objects, and objects deeper than [`JSON_DEPTH_MAX`] stay JSON
-//! text, and so do objects whose path is longer than [`NAME_BYTES_MAX`], because it would be that of
-//! each of their members; numbers and literals are kept as written; null is skipped. Recursion is
-//! limited to that depth, or to the requested one, whatever the text.
+//! text, and so do objects whose path is longer than [`NAME_BYTES_MAX`], because each of their
+//! members would begin with it; numbers and literals are kept as written; null is skipped.
+//! Recursion is limited to that depth, or to the requested one, whatever the text.
 
 use super::json::JSON_DEPTH_MAX;
 use super::json_scan::{Broken, Scan, unescape};
