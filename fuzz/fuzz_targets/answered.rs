@@ -39,8 +39,20 @@ fn feed(which: u8, content: &[u8], piece_bytes: usize) -> (Vec<u8>, Vec<Vec<u8>>
     (lines, records, answers, false)
 }
 
+/// Input as it is, or with a byte of it repeated up to 2¹⁷ times, so that values nest deeply.
+fn lengthened(is_long: bool, content: &[u8]) -> Vec<u8> {
+    match content {
+        [at, times, rest @ ..] if is_long && usize::from(*at) < rest.len() => {
+            let (before, behind) = rest.split_at(usize::from(*at));
+            [before, &vec![behind[0]; 1 << (times % 18)][..], behind].concat()
+        }
+        _ => content.to_vec(),
+    }
+}
+
 fuzz_target!(|input: &[u8]| {
     let [which, size, content @ ..] = input else { return };
+    let content = &lengthened(*which >= 128, content)[..];
     let whole = feed(*which, content, usize::MAX);
     let pieces = feed(*which, content, 1 + usize::from(*size));
     // A wrong head is seen sooner in pieces, but never something else before it.

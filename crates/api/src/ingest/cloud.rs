@@ -2,9 +2,10 @@
 //! Pub/Sub, Azure Event Grid, Cloudflare Logpush, webhooks of GitHub, and Heroku's Logplex.
 //!
 //! What they carry becomes lines: objects are objects, text is `_msg`. The answer is sent when all
-//! are durable; all of them send again what was answered with another status than 2xx. Their tokens
-//! come as those of other senders, or as the parameter `token`, because some can be given nothing
-//! but an address.
+//! are durable; all of them send again what was answered with another status than 2xx. So a record
+//! that cannot be decoded does not refuse the others of its request, which would be stored again
+//! and again: it is kept as it came, with `decode_error`. Their tokens come as those of other
+//! senders, or as the parameter `token`, because some can be given nothing but an address.
 //!
 //! Webhooks of GitHub are signed: with a secret ([`WebhookSecret`]), what it did not sign is
 //! refused.
@@ -37,7 +38,8 @@ use crate::ingest::{Inserting, Request, WholeBody, form, text_lines};
 use crate::wire::clock::now_ns;
 use crate::wire::error::{ApiError, ApiResult};
 
-/// Limit of a body before and after decompression, and of a record within.
+/// Limit of a body before and after decompression, and of a record within. A record that is longer
+/// is kept as it came, compressed and in base64.
 ///
 /// limits.md, Lines on their way in: a request of Firehose, Pub/Sub, Event Grid, GitHub or Logplex
 /// | {} | it is refused with 413 before a line is kept
@@ -45,7 +47,18 @@ const BODY_BYTES_MAX: usize = 32 << 20;
 /// Limit of a header that is written with each line.
 const HEADER_BYTES_MAX: usize = 1024;
 /// Attributes of a request, as many as Pub/Sub allows.
+///
+/// limits.md, Lines on their way in: attributes of a request of Firehose or Pub/Sub | {} | further
+/// ones are not kept, which the field `attributes_left_out` of its lines says
 const PAIRS_MAX: usize = 100;
+/// Bytes of what a request says about all its lines, written with each of them.
+///
+/// limits.md, Lines on their way in: fields that a request of Firehose, Pub/Sub or GitHub adds to
+/// its lines | {} in all of them | further lines have `attributes_left_out` in their place
+const MEMBERS_BYTES_MAX: usize = 128 << 20;
+/// What lines have in the place of members that take too much room.
+const LEFT_OUT: &[u8] =
+    b",\"attributes_left_out\":\"all, because they take too much room in the lines before\"";
 /// Members that hold the time, and those that hold the message, if nothing else is said.
 const TIMES: [&str; 6] = ["_time", "timestamp", "time", "eventTime", "@timestamp", "publishTime"];
 const MESSAGES: [&str; 5] = ["_msg", "message", "msg", "textPayload", "log"];
@@ -114,29 +127,62 @@ fn member(name: &str, value: &str, out: &mut Vec<u8>) {
     write_text(value.as_bytes(), out);
 }
 
-/// Appends what a record holds: objects, or lines of text; each with `members`.
-fn write_content(content: &[u8], members: &[u8], out: &mut Vec<u8>) {
-    let mut objects = Vec::new();
-    if !content.trim_ascii().is_empty() && write_objects(content, &mut objects) {
-        for object in text_lines(&objects) {
-            let inner = object.trim_ascii()[1..].trim_ascii_start();
-            let members = &members[usize::from(!members.is_empty())..];
-            out.push(b'{');
-            out.extend_from_slice(members);
-            if !members.is_empty() && inner != b"}" {
-                out.push(b',');
+/// Bytes that the members of a request may still take in its lines.
+struct Room(usize);
+
+impl Room {
+    /// Those of the next line.
+    fn of_line<'m>(&mut self, members: &'m [u8]) -> &'m [u8] {
+        match self.0.checked_sub(members.len()) {
+            Some(left) => {
+                self.0 = left;
+                members
             }
-            out.extend_from_slice(inner);
-            out.push(b'\n');
+            None => LEFT_OUT,
         }
-        return;
     }
-    for line in text_lines(content) {
-        out.extend_from_slice(b"{\"_msg\":");
-        write_text(line, out);
-        out.extend_from_slice(members);
-        out.extend_from_slice(b"}\n");
+}
+
+/// Takes what a record holds: objects, or lines of text; each with `members`.
+async fn take_content(
+    body: &mut WholeBody<'_>,
+    content: &[u8],
+    members: &[u8],
+    room: &mut Room,
+) -> ApiResult<()> {
+    let mut objects = Vec::new();
+    let is_objects = !content.trim_ascii().is_empty() && write_objects(content, &mut objects);
+    let mut lines = text_lines(if is_objects { &objects[..] } else { content });
+    let write_next = |out: &mut Vec<u8>| {
+        let Some(line) = lines.next() else { return false };
+        match is_objects {
+            true => write_object(line, room.of_line(members), out),
+            false => write_line(line, room.of_line(members), out),
+        }
+        true
+    };
+    body.take_lines(write_next).await
+}
+
+/// Appends an object with `members` before its own.
+fn write_object(object: &[u8], members: &[u8], out: &mut Vec<u8>) {
+    let inner = object.trim_ascii()[1..].trim_ascii_start();
+    let members = &members[usize::from(!members.is_empty())..];
+    out.push(b'{');
+    out.extend_from_slice(members);
+    if !members.is_empty() && inner != b"}" {
+        out.push(b',');
     }
+    out.extend_from_slice(inner);
+    out.push(b'\n');
+}
+
+/// Appends a line of text with `members`.
+fn write_line(line: &[u8], members: &[u8], out: &mut Vec<u8>) {
+    out.extend_from_slice(b"{\"_msg\":");
+    write_text(line, out);
+    out.extend_from_slice(members);
+    out.extend_from_slice(b"}\n");
 }
 
 /// The result of a handler as an answer without a body.
@@ -160,20 +206,28 @@ struct DeliveryRecord<'b> {
     data: Cow<'b, str>,
 }
 
-/// Lines of CloudWatch, as its subscriptions write them.
+/// Lines of CloudWatch, as its subscriptions write them. What has not all of this is something
+/// else, such as an event with a `messageType` of its own.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct CloudWatch<'b> {
-    #[serde(borrow)]
-    message_type: Cow<'b, str>,
+    message_type: MessageType,
     #[serde(borrow, default)]
     owner: Cow<'b, str>,
-    #[serde(borrow, default)]
+    #[serde(borrow)]
     log_group: Cow<'b, str>,
-    #[serde(borrow, default)]
+    #[serde(borrow)]
     log_stream: Cow<'b, str>,
-    #[serde(borrow, default)]
+    #[serde(borrow)]
     log_events: Vec<CloudWatchEvent<'b>>,
+}
+
+#[derive(Deserialize, PartialEq)]
+#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
+enum MessageType {
+    DataMessage,
+    /// It asks whether the destination can be reached.
+    ControlMessage,
 }
 
 #[derive(Deserialize)]
@@ -187,12 +241,29 @@ struct CloudWatchEvent<'b> {
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Attributes {
+    #[serde(default)]
     common_attributes: Pairs,
 }
 
-/// Names and values; those beyond [`PAIRS_MAX`] are left out.
+/// Names and values; those beyond [`PAIRS_MAX`] are left out and counted.
 #[derive(Default)]
-struct Pairs(Vec<(String, String)>);
+struct Pairs {
+    pairs: Vec<(String, String)>,
+    left_out: u64,
+}
+
+impl Pairs {
+    /// Appends them as members.
+    fn write(&self, prefix: &str, out: &mut Vec<u8>) {
+        for (name, value) in &self.pairs {
+            member(&format!("{prefix}{name}"), value, out);
+        }
+        if self.left_out > 0 {
+            let text = format!("{} behind the first {PAIRS_MAX}", self.left_out);
+            member("attributes_left_out", &text, out);
+        }
+    }
+}
 
 impl<'de> Deserialize<'de> for Pairs {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Pairs, D::Error> {
@@ -209,11 +280,14 @@ impl<'de> Deserialize<'de> for Pairs {
                 while pairs.len() < PAIRS_MAX {
                     match map.next_entry()? {
                         Some(pair) => pairs.push(pair),
-                        None => return Ok(Pairs(pairs)),
+                        None => return Ok(Pairs { pairs, left_out: 0 }),
                     }
                 }
-                while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
-                Ok(Pairs(pairs))
+                let mut left_out = 0;
+                while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {
+                    left_out += 1;
+                }
+                Ok(Pairs { pairs, left_out })
             }
         }
         deserializer.deserialize_map(Few)
@@ -245,66 +319,92 @@ async fn take_firehose(request: &Request, body: &mut WholeBody<'_>) -> ApiResult
     body.default_fields(&["logGroup", "logStream"], &[]);
     body.default_names(&TIMES, &MESSAGES);
     let mut members = Vec::new();
-    let attributes = header(request, "x-amz-firehose-common-attributes");
-    if let Some(attributes) =
-        attributes.and_then(|text| serde_json::from_str::<Attributes>(text).ok())
-    {
-        for (name, value) in attributes.common_attributes.0 {
-            member(&name, &value, &mut members);
+    if let Some(header) = request.headers.get("x-amz-firehose-common-attributes") {
+        match serde_json::from_slice::<Attributes>(header.as_bytes()) {
+            Ok(attributes) => attributes.common_attributes.write("", &mut members),
+            // What cannot be read is kept as it is.
+            Err(_) => {
+                let text = String::from_utf8_lossy(header.as_bytes());
+                member("commonAttributes", &text, &mut members);
+            }
         }
     }
     let content = body.content(BODY_BYTES_MAX).await?;
     let delivery: Delivery<'_> =
         serde_json::from_slice(&content).map_err(wrong("a delivery of Amazon Data Firehose"))?;
-    let mut lines = Vec::new();
-    for (index, record) in delivery.records.iter().enumerate() {
-        let data = STANDARD.decode(record.data.as_bytes()).map_err(|error| {
-            ApiError::bad_request(format!("the data of record {index} is not base64: {error}"))
-        })?;
-        let data = match data.starts_with(&[0x1f, 0x8b]) {
-            false => data,
-            true => body.decompress(Encoding::Gzip, &data, BODY_BYTES_MAX)?.ok_or_else(|| {
-                let text = format!("record {index} has more than {BODY_BYTES_MAX} bytes");
-                ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, text)
-            })?,
-        };
-        if !write_cloudwatch(&data, &members, &mut lines) {
-            write_content(&data, &members, &mut lines);
+    let mut room = Room(MEMBERS_BYTES_MAX);
+    for record in &delivery.records {
+        match decode(body, &record.data)? {
+            Ok(data) => match cloudwatch(&data) {
+                Some(found) => take_cloudwatch(body, found, &members, &mut room).await?,
+                None => take_content(body, &data, &members, &mut room).await?,
+            },
+            Err(why) => {
+                let mut members = members.clone();
+                member("decode_error", &why, &mut members);
+                take_content(body, record.data.as_bytes(), &members, &mut room).await?;
+            }
         }
-        body.take(&lines).await?;
-        lines.clear();
     }
     Ok(())
 }
 
-/// Appends the lines of a subscription of CloudWatch; false if the record is something else.
-fn write_cloudwatch(data: &[u8], members: &[u8], out: &mut Vec<u8>) -> bool {
-    let begin = out.len();
-    let mut found = serde_json::Deserializer::from_slice(data).into_iter::<CloudWatch<'_>>();
-    let mut is_any = false;
-    for of_stream in &mut found {
-        let Ok(of_stream) = of_stream else {
-            out.truncate(begin);
-            return false;
-        };
-        is_any = true;
-        // CONTROL_MESSAGE asks whether the destination can be reached.
-        if of_stream.message_type != "DATA_MESSAGE" {
+/// Decodes and decompresses the data of a record. The inner error says why that is not possible.
+fn decode(body: &mut WholeBody<'_>, data: &str) -> ApiResult<Result<Vec<u8>, String>> {
+    let data = match STANDARD.decode(data.as_bytes()) {
+        Ok(data) => data,
+        Err(error) => return Ok(Err(format!("the data is not base64: {error}"))),
+    };
+    if !data.starts_with(&[0x1f, 0x8b]) {
+        return Ok(Ok(data));
+    }
+    match body.decompress(Encoding::Gzip, &data, BODY_BYTES_MAX) {
+        Ok(Some(content)) => Ok(Ok(content)),
+        Ok(None) => Ok(Err(format!("the data decompresses to more than {BODY_BYTES_MAX} bytes"))),
+        Err(error) if error.status() == StatusCode::BAD_REQUEST => {
+            Ok(Err(format!("the data is gzip, and damaged: {error}")))
+        }
+        // There is no memory now.
+        Err(error) => Err(error),
+    }
+}
+
+/// The messages of a subscription of CloudWatch; `None` if the record is something else.
+fn cloudwatch(data: &[u8]) -> Option<Vec<CloudWatch<'_>>> {
+    let messages = serde_json::Deserializer::from_slice(data).into_iter::<CloudWatch<'_>>();
+    messages.collect::<Result<Vec<_>, _>>().ok().filter(|messages| !messages.is_empty())
+}
+
+/// Takes the lines of a subscription of CloudWatch.
+async fn take_cloudwatch(
+    body: &mut WholeBody<'_>,
+    messages: Vec<CloudWatch<'_>>,
+    shared: &[u8],
+    room: &mut Room,
+) -> ApiResult<()> {
+    for message in messages {
+        if message.message_type == MessageType::ControlMessage {
             continue;
         }
-        for event in &of_stream.log_events {
+        let mut members = Vec::new();
+        member("logGroup", &message.log_group, &mut members);
+        member("logStream", &message.log_stream, &mut members);
+        member("owner", &message.owner, &mut members);
+        members.extend_from_slice(shared);
+        let mut events = message.log_events.iter();
+        let write_next = |out: &mut Vec<u8>| {
+            let Some(event) = events.next() else { return false };
             out.extend_from_slice(b"{\"_time\":\"");
             write_time(event.timestamp.saturating_mul(1_000_000), out);
             out.extend_from_slice(b"\",\"_msg\":");
             write_text(event.message.trim_end().as_bytes(), out);
-            member("logGroup", &of_stream.log_group, out);
-            member("logStream", &of_stream.log_stream, out);
-            member("owner", &of_stream.owner, out);
-            out.extend_from_slice(members);
+            out.extend_from_slice(room.of_line(&members));
             out.extend_from_slice(b"}\n");
-        }
+            true
+        };
+        body.take_lines(write_next).await?;
     }
-    is_any
+    Ok(())
 }
 
 /// A push of Pub/Sub.
@@ -327,6 +427,8 @@ struct PushMessage<'b> {
     message_id: Cow<'b, str>,
     #[serde(borrow, default)]
     publish_time: Cow<'b, str>,
+    #[serde(borrow, default)]
+    ordering_key: Cow<'b, str>,
 }
 
 async fn pubsub(State(to): State<Arc<Inserting>>, request: Request, body: Body) -> Response {
@@ -345,32 +447,29 @@ async fn take_pubsub(body: &mut WholeBody<'_>) -> ApiResult<()> {
     let content = body.content(BODY_BYTES_MAX).await?;
     let push: Push<'_> = serde_json::from_slice(&content).map_err(wrong("a push of Pub/Sub"))?;
     let message = push.message;
-    let data = STANDARD.decode(message.data.as_bytes()).map_err(|error| {
-        ApiError::bad_request(format!("the data of the message is not base64: {error}"))
-    })?;
-    let (mut members, mut lines) = (Vec::new(), Vec::new());
+    let mut members = Vec::new();
     for (name, value) in [
         ("subscription", &push.subscription),
         ("messageId", &message.message_id),
         ("publishTime", &message.publish_time),
+        ("orderingKey", &message.ordering_key),
     ] {
         if !value.is_empty() {
             member(name, value, &mut members);
         }
     }
-    for (name, value) in &message.attributes.0 {
-        member(&format!("attributes.{name}"), value, &mut members);
-    }
+    message.attributes.write("attributes.", &mut members);
+    let data = STANDARD.decode(message.data.as_bytes()).unwrap_or_else(|error| {
+        member("decode_error", &format!("the data is not base64: {error}"), &mut members);
+        message.data.as_bytes().to_vec()
+    });
     // A message may have attributes alone.
-    match data.trim_ascii().is_empty() {
-        true => {
-            lines.extend_from_slice(b"{\"_msg\":\"\"");
-            lines.extend_from_slice(&members);
-            lines.extend_from_slice(b"}\n");
-        }
-        false => write_content(&data, &members, &mut lines),
+    if data.trim_ascii().is_empty() {
+        let mut lines = Vec::new();
+        write_line(b"", &members, &mut lines);
+        return body.take(&lines).await;
     }
-    body.take(&lines).await
+    take_content(body, &data, &members, &mut Room(MEMBERS_BYTES_MAX)).await
 }
 
 /// Says to Azure that events of CloudEvents may be sent here.
@@ -537,14 +636,13 @@ async fn take_github(to: &Inserting, request: &Request, body: &mut WholeBody<'_>
     if let Some(sender) = &hook.sender {
         message.push_str(&format!(" by {}", sender.login));
     }
-    let (mut members, mut lines) = (Vec::new(), Vec::new());
+    let mut members = Vec::new();
     member("_msg", &message, &mut members);
     member("event", event, &mut members);
     if let Some(delivery) = header(request, "x-github-delivery") {
         member("delivery", delivery, &mut members);
     }
-    write_content(&content, &members, &mut lines);
-    body.take(&lines).await
+    take_content(body, &content, &members, &mut Room(MEMBERS_BYTES_MAX)).await
 }
 
 async fn logplex(State(to): State<Arc<Inserting>>, request: Request, body: Body) -> Response {
@@ -563,4 +661,30 @@ async fn take_logplex(body: &mut WholeBody<'_>) -> ApiResult<()> {
     let mut messages = Messages::of(&content);
     let taken = body.take_each(|out| messages.write_next(out)).await?;
     taken.map_err(|error| ApiError::bad_request(error.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_have_members_as_long_as_there_is_room() {
+        let members = &b",\"a\":1"[..];
+        let mut room = Room(2 * members.len() + 1);
+        let mut lines = Vec::new();
+        for line in 0..3 {
+            match line {
+                0 => write_line(b"x", room.of_line(members), &mut lines),
+                _ => write_object(b"{\"b\":2}", room.of_line(members), &mut lines),
+            }
+        }
+        let expected = concat!(
+            "{\"_msg\":\"x\",\"a\":1}\n",
+            "{\"a\":1,\"b\":2}\n",
+            "{\"attributes_left_out\":\"all, because they take too much room in the lines before\",",
+            "\"b\":2}\n",
+        );
+        assert_eq!(String::from_utf8(lines).unwrap(), expected);
+        assert_eq!(room.of_line(b""), b"");
+    }
 }

@@ -167,7 +167,10 @@ async fn deliveries_of_firehose() {
         "subscriptionFilters": ["x"],
         "logEvents": [{"id": "a", "timestamp": 1_769_860_800_250_i64, "message": "ERROR one\n"}],
     });
-    let control = json!({ "messageType": "CONTROL_MESSAGE", "logEvents": [{"id": "", "timestamp": 1, "message": "CWL"}] });
+    let control = json!({
+        "messageType": "CONTROL_MESSAGE", "owner": "CloudwatchLogs", "logGroup": "",
+        "logStream": "", "subscriptionFilters": [], "logEvents": [{"id": "", "timestamp": 1, "message": "CWL"}],
+    });
     let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
     write!(encoder, "{events}{control}").unwrap();
     let packed = encoder.finish().unwrap();
@@ -187,9 +190,81 @@ async fn deliveries_of_firehose() {
     assert_eq!((&rows[0]["_msg"], &rows[0]["_level"]), (&json!("ERROR one"), &json!("error")));
     assert_eq!(rows[0]["_time"], "2026-01-31T12:00:00.25Z");
     assert_eq!(fixture.rows("env:prod | count() n").await[0]["n"], "5");
-    let wrong = json!({ "requestId": "r2", "records": [{"data": "%"}] }).to_string();
+    let wrong = json!({ "requestId": "r2", "records": [{"dat": ""}] }).to_string();
     let answer = fixture.pushed("/insert/firehose", &headers, wrong).await;
-    Fixture::said(answer, 400, "\"errorMessage\":\"the data of record 0 is not base64");
+    Fixture::said(answer, 400, "\"errorMessage\":\"the body is not a delivery");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn events_with_a_message_type_of_their_own_are_not_of_cloudwatch() {
+    let fixture = Fixture::new(|_| {});
+    let of_cloudwatch = json!({
+        "messageType": "DATA_MESSAGE", "logGroup": "g", "logStream": "s",
+        "logEvents": [{"timestamp": 1_769_860_800_250_i64, "message": "one"}],
+    });
+    let records: Vec<_> = [
+        json!({ "messageType": "order.created", "id": 5 }),
+        json!({ "messageType": "DATA_MESSAGE", "id": 6 }),
+        json!({ "messageType": "CONTROL_MESSAGE", "logEvents": [], "id": 7 }),
+        of_cloudwatch,
+    ]
+    .map(|record| json!({ "data": base64(record.to_string()) }))
+    .into();
+    let sent = json!({ "requestId": "r", "records": records }).to_string();
+    Fixture::said(fixture.pushed("/insert/firehose", &[], sent).await, 200, "");
+    let rows = fixture.rows("id:* | sort by (id)").await;
+    assert_eq!(rows.len(), 3);
+    assert_eq!((&rows[0]["messageType"], &rows[0]["id"]), (&json!("order.created"), &json!("5")));
+    assert_eq!(fixture.rows("logGroup:g").await[0]["_msg"], "one");
+}
+
+/// Firehose sends a whole delivery again after any other answer than 200, for hours.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_record_that_cannot_be_decoded_does_not_refuse_the_others() {
+    let fixture = Fixture::new(|_| {});
+    let damaged = base64(b"\x1f\x8b no gzip");
+    let (first, last) = (base64("first"), base64("last"));
+    let records: Vec<_> = [&first[..], "%{", &damaged, r#"{"a":1}"#, &last]
+        .map(|data| json!({ "data": data }))
+        .into();
+    let sent = json!({ "requestId": "r", "records": records }).to_string();
+    Fixture::said(fixture.pushed("/insert/firehose", &[], sent).await, 200, "");
+    let rows = fixture.rows("*").await;
+    let of = |name: &'static str| rows.iter().map(move |row| row[name].as_str());
+    let mut messages: Vec<_> = of("_msg").flatten().filter(|text| !text.is_empty()).collect();
+    messages.retain(|text| !text.starts_with('{'));
+    messages.sort_unstable();
+    let mut expected = ["first", "%{", &damaged, "last"];
+    expected.sort_unstable();
+    assert_eq!(messages, expected);
+    let errors: Vec<_> = of("decode_error").flatten().filter(|text| !text.is_empty()).collect();
+    assert_eq!(errors.iter().filter(|text| text.contains("not base64")).count(), 2, "{errors:?}");
+    assert_eq!(errors.iter().filter(|text| text.contains("gzip")).count(), 1, "{errors:?}");
+    assert_eq!(fixture.rows("a:1 | count() n").await[0]["n"], "1");
+    assert_eq!(fixture.rows("* | count() n").await[0]["n"], "5");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn attributes_of_a_delivery_are_fields_or_say_that_they_are_left_out() {
+    let fixture = Fixture::new(|_| {});
+    let push = async |attributes: &str, text: &str| {
+        let sent = json!({ "records": [{"data": base64(text)}] }).to_string();
+        let headers = [("x-amz-firehose-common-attributes", attributes)];
+        Fixture::said(fixture.pushed("/insert/firehose", &headers, sent).await, 200, "");
+    };
+    let long = "x".repeat(2000);
+    push(&json!({"commonAttributes": {"env": "prod", "long": long}}).to_string(), "one").await;
+    let rows = fixture.rows("env:prod").await;
+    assert_eq!((&rows[0]["_msg"], &rows[0]["long"]), (&json!("one"), &json!(long)));
+    push(r#"{"commonAttributes":{"n":5}}"#, "two").await;
+    let rows = fixture.rows("commonAttributes:*").await;
+    assert_eq!(rows[0]["_msg"], "two");
+    let many: serde_json::Map<String, serde_json::Value> =
+        (0..103).map(|n| (format!("a{n}"), json!("v"))).collect();
+    push(&json!({ "commonAttributes": many }).to_string(), "three").await;
+    let rows = fixture.rows("attributes_left_out:*").await;
+    assert_eq!(rows[0]["_msg"], "three");
+    assert_eq!(rows[0]["attributes_left_out"], "3 behind the first 100");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -302,6 +377,9 @@ async fn files_of_logpush_webhooks_and_logplex() {
     Fixture::said(fixture.pushed("/insert/logplex", &kind, body).await, 204, "");
     let rows = fixture.rows("app_name:app").await;
     assert_eq!((&rows[0]["proc_id"], &rows[0]["_msg"]), (&json!("web.3"), &json!("State changed")));
-    let answer = fixture.pushed("/insert/logplex", &kind, "1 ab").await;
-    Fixture::said(answer, 400, "not behind 1 messages");
+    let answer = fixture.pushed("/insert/logplex", &kind, "ab").await;
+    Fixture::said(answer, 400, "does not begin with one");
+    // The messages before damage are not stored again, and it is not lost.
+    Fixture::said(fixture.pushed("/insert/logplex", &kind, "1 a1x b").await, 204, "");
+    assert_eq!(fixture.rows("decode_error:length").await[0]["_msg"], "1x b");
 }

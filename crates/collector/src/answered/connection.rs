@@ -154,7 +154,8 @@ impl Connection {
         write_all(&mut self.stream, &greeting).await?;
         loop {
             match self.protocol.step(&mut self.input, &mut self.out).map_err(End::Wrong)? {
-                Step::More if !self.out.is_full() => {}
+                // What becomes no lines takes time too, and other connections need the thread.
+                Step::More if !self.out.is_full() => tokio::task::coop::consume_budget().await,
                 Step::More => self.hand_on().await?,
                 Step::End => return Err(End::Closed),
                 Step::NeedsBytes => {
@@ -175,7 +176,8 @@ impl Connection {
             self.shared.warn(sender, |held_back| {
                 tracing::warn!(
                     %sender, held_back,
-                    "records of {what} were not kept: they are nested more deeply than is read; the sender must flatten them"
+                    "records of {what} were not kept: they are damaged, or nested more deeply than is read; the sender must flatten \
+                     them, or repair its buffer"
                 );
             });
         }

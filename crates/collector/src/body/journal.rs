@@ -40,9 +40,15 @@ pub const STREAM_FIELDS: [&str; 2] = ["hostname", "app_name"];
 /// limits.md, Lines on their way in: a value of an entry of the journal, uploaded or imported | {}
 /// | its length is kept instead
 pub const VALUE_BYTES_MAX: usize = 1 << 20;
-/// Fields of an entry, and their bytes. Values beyond them are left out.
+/// Fields of an entry, besides those of [`POSITION`].
+///
+/// limits.md, Lines on their way in: fields of an entry of the journal, uploaded or imported | {} |
+/// further values are left out, and counted in the field `values_left_out`
 const FIELDS_MAX: usize = 1000;
+/// Bytes of the fields of an entry. Of values beyond them, the length is kept.
 const ENTRY_BYTES_MAX: usize = 4 << 20;
+/// The field that says how many values are left out without a trace of their own.
+const LEFT_OUT: &str = "values_left_out";
 /// The longest name; systemd refuses longer ones.
 const NAME_BYTES_MAX: usize = 64;
 
@@ -94,6 +100,8 @@ pub struct Entries {
     fields: BTreeMap<String, String>,
     /// Bytes of the fields.
     bytes: usize,
+    /// Values that are not among them.
+    left_out: u64,
     part: Part,
     /// What was read of the part.
     held: Vec<u8>,
@@ -227,7 +235,8 @@ impl Entries {
             value = format!("({bytes} bytes, left out)").into();
         }
         let name = String::from_utf8_lossy(name);
-        if self.fields.len() >= FIELDS_MAX && !name.starts_with("__") {
+        if self.fields.len() >= FIELDS_MAX && !POSITION.contains(&name.as_ref()) {
+            self.left_out += 1;
             return;
         }
         match self.fields.get_mut(name.as_ref()) {
@@ -235,7 +244,7 @@ impl Entries {
                 self.bytes += name.len() + value.len();
                 self.fields.insert(name.into_owned(), value.into_owned());
             }
-            Some(_) if is_full => {}
+            Some(_) if is_full => self.left_out += 1,
             Some(values) => {
                 self.bytes += 1 + value.len();
                 values.push('\n');
@@ -246,6 +255,10 @@ impl Entries {
 
     fn end_entry(&mut self) -> Option<BTreeMap<String, String>> {
         self.bytes = 0;
+        let left_out = std::mem::take(&mut self.left_out);
+        if left_out > 0 {
+            self.fields.insert(LEFT_OUT.to_owned(), left_out.to_string());
+        }
         let fields = std::mem::take(&mut self.fields);
         self.entries += u64::from(!fields.is_empty());
         Some(fields).filter(|fields| !fields.is_empty())
@@ -328,6 +341,23 @@ mod tests {
         for cut in cuts {
             check(&behind(cut), line, Err(JournalError::Cut(1)));
         }
+    }
+
+    #[test]
+    fn fields_beyond_the_limit_are_counted() {
+        let mut entry = Vec::new();
+        for n in 0..FIELDS_MAX {
+            entry.extend(format!("F{n}=v\n").into_bytes());
+        }
+        // Names with underscores have no more room than others, save for those of the position.
+        entry.extend(b"__A=v\n__B=v\nF0=w\n__REALTIME_TIMESTAMP=7\n\nMESSAGE=next\n\n");
+        let (mut entries, mut rest) = (Entries::default(), &entry[..]);
+        let fields = entries.next(&mut rest).unwrap().unwrap();
+        assert_eq!(fields.len(), FIELDS_MAX + 2);
+        assert_eq!((&fields[LEFT_OUT][..], &fields["F0"][..]), ("3", "v"));
+        assert_eq!(fields["__REALTIME_TIMESTAMP"], "7");
+        let next = entries.next(&mut rest).unwrap().unwrap();
+        assert_eq!(next.into_keys().collect::<Vec<_>>(), ["MESSAGE"]);
     }
 
     #[test]

@@ -5,7 +5,9 @@
 //!     →   {"_time":…,"severity":"0","level":"emerg","facility":"5","hostname":"host","app_name":"app","proc_id":"web.3","_msg":…}⏎
 //! ```
 //!
-//! A message without such a head is `_msg` as it is. Source: "Log Drains" of Heroku's Dev Center.
+//! A message without such a head is `_msg` as it is. What follows the last message whose length is
+//! right is kept line by line with `decode_error`, because the messages before it must neither be
+//! refused with it nor be stored again. Source: "Log Drains" of Heroku's Dev Center.
 
 use text::json::write_text;
 
@@ -15,21 +17,26 @@ const LEVELS: [&str; 8] =
 /// Names of the words of the head.
 const WORDS: [&str; 5] = ["_time", "hostname", "app_name", "proc_id", "msg_id"];
 
-/// The body is not counted messages, from this one on, from 0.
+/// The body does not begin with a counted message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the body should be messages behind their lengths, and is not behind {0} messages")]
-pub struct NotCounted(pub u64);
+#[error("the body should be messages behind their lengths, and does not begin with one")]
+pub struct NotCounted;
+
+/// The member of what is no counted message.
+const NOT_COUNTED: &[u8] = b",\"decode_error\":\"it is no message behind its length\"";
 
 /// The messages of a body.
 pub struct Messages<'b> {
     rest: &'b [u8],
     read: u64,
+    /// The rest is no counted messages.
+    is_broken: bool,
 }
 
 impl<'b> Messages<'b> {
     /// The messages of a body, which is decompressed.
     pub fn of(body: &'b [u8]) -> Messages<'b> {
-        Messages { rest: body, read: 0 }
+        Messages { rest: body, read: 0, is_broken: false }
     }
 
     /// Messages so far.
@@ -39,11 +46,26 @@ impl<'b> Messages<'b> {
 
     /// Appends the next message as a line; false behind the last one.
     pub fn write_next(&mut self, out: &mut Vec<u8>) -> Result<bool, NotCounted> {
-        if self.rest.trim_ascii().is_empty() {
-            return Ok(false);
+        // White space is looked at once, however much of it there is.
+        let begin = self.rest.iter().position(|byte| !byte.is_ascii_whitespace());
+        let Some(begin) = begin else { return Ok(false) };
+        let message = if self.is_broken { None } else { self.take() };
+        match message {
+            Some(message) => write_message(message, out),
+            None if self.read == 0 => return Err(NotCounted),
+            None => {
+                self.is_broken = true;
+                let before = memchr::memrchr(b'\n', &self.rest[..begin]).map_or(0, |at| at + 1);
+                let lines = &self.rest[before..];
+                let end = memchr::memchr(b'\n', lines).map_or(lines.len(), |at| at + 1);
+                let (line, rest) = lines.split_at(end);
+                self.rest = rest;
+                out.extend_from_slice(b"{\"_msg\":");
+                write_text(line.trim_ascii_end(), out);
+                out.extend_from_slice(NOT_COUNTED);
+                out.extend_from_slice(b"}\n");
+            }
         }
-        let message = self.take().ok_or(NotCounted(self.read))?;
-        write_message(message, out);
         self.read += 1;
         Ok(true)
     }
@@ -124,9 +146,16 @@ mod tests {
             {\"_msg\":\"no head\"}\n";
         assert_eq!(lines(&body), (expected.to_owned(), Ok(())));
         assert_eq!(lines(""), (String::new(), Ok(())));
-        for wrong in ["x", "9 short", "5", "<1>", "5short", "99999999999 x"] {
-            let (text, result) = lines(&format!("1 a{wrong}"));
-            assert_eq!((&text[..], result), ("{\"_msg\":\"a\"}\n", Err(NotCounted(1))), "{wrong}");
+        for wrong in ["x", "99 short", "5", "<1>", "5short", "99999999999 x"] {
+            assert_eq!(lines(wrong), (String::new(), Err(NotCounted)));
+            // Behind a message it is kept, up to its end.
+            let kept = |text: &str| {
+                let note = "\"decode_error\":\"it is no message behind its length\"";
+                format!("{{\"_msg\":\"{text}\",{note}}}\n")
+            };
+            let expected = format!("{{\"_msg\":\"a\"}}\n{}{}", kept(wrong), kept(" 1 b"));
+            let found = lines(&format!("1 a{wrong}\n\n \n 1 b\n"));
+            assert_eq!(found, (expected, Ok(())), "{wrong}");
         }
     }
 }

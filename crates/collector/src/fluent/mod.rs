@@ -9,7 +9,12 @@
 //! ```
 //!
 //! A record becomes one line of JSON with `_time` and `fluent.tag`, which a member of the record of
-//! the same name replaces. A record that is no map is the message of its line.
+//! the same name replaces. A record that is no map is the message of its line; so is an entry that
+//! is not a time and a record.
+//!
+//! A sender repeats a message that is not answered, with all its records. So damage within a chunk
+//! does not end the connection: its records up to there are kept, the rest is rejected and counted,
+//! and the chunk is answered.
 //!
 //! With a shared key, a connection begins with HELO, PING and PONG, and nothing is taken from a
 //! sender that does not know the key.
@@ -41,7 +46,7 @@ mod msgpack;
 mod tests;
 
 use msgpack::{
-    Broken, Head, Scan, Unwritten, event_time, take_bytes, take_head, take_text, take_value,
+    Broken, Head, Scan, Unwritten, event_time, head, take_bytes, take_head, take_text, take_value,
     write_key, write_lossy, write_value,
 };
 
@@ -420,9 +425,10 @@ impl Message {
         Ok(Ok((entries, behind, ack)))
     }
 
-    /// Writes lines until there are enough. Returns whether all are written.
+    /// Writes lines until there are enough, or a piece was decompressed. Returns whether all are
+    /// written.
     fn write(&mut self, out: &mut Output) -> Result<bool, Wrong> {
-        let broken = |Broken| Wrong::new("a record is no MessagePack of a time and a record");
+        let broken = |Broken| Wrong::new("a record is no MessagePack");
         while !out.is_full() {
             match &mut self.entries {
                 Entries::Single { time_ns, at } => {
@@ -439,7 +445,7 @@ impl Message {
                 Entries::Packed { at, end } if at == end => return Ok(true),
                 Entries::Packed { at, end } => {
                     let mut rest = &self.bytes[*at..*end];
-                    write_entry(&mut rest, &self.tag, out).map_err(broken)?;
+                    write_entry_or_reject(&mut rest, &self.tag, out);
                     *at = *end - rest.len();
                 }
                 Entries::Compressed { held, is_whole: true, .. } if held.is_empty() => {
@@ -447,11 +453,12 @@ impl Message {
                 }
                 Entries::Compressed { decoder, at, end, held, is_whole } => {
                     let mut rest = &held[..];
-                    while !rest.is_empty()
-                        && !out.is_full()
-                        && (*is_whole || Scan::default().end(rest).map_err(broken)?.is_some())
-                    {
-                        write_entry(&mut rest, &self.tag, out).map_err(broken)?;
+                    while !rest.is_empty() && !out.is_full() {
+                        if !*is_whole && Scan::default().end(rest) == Ok(None) {
+                            break;
+                        }
+                        // Behind damage it is not known where an entry begins.
+                        *is_whole |= !write_entry_or_reject(&mut rest, &self.tag, out);
                     }
                     let written = held.len() - rest.len();
                     held.drain(..written);
@@ -476,7 +483,8 @@ impl Message {
                             *is_whole = true;
                         }
                         if is_used_up || held.len() > wanted {
-                            break;
+                            // Records that become no lines take time as well.
+                            return Ok(false);
                         }
                     }
                 }
@@ -493,21 +501,40 @@ fn undecodable(error: &std::io::Error) -> Wrong {
 /// The time of an event, nanoseconds since 1970; `None` if it states none.
 fn time_of(mut value: &[u8]) -> Result<Option<i64>, Broken> {
     let rest = &mut value;
-    let time_ns = match take_head(rest)? {
+    let mut head = take_head(rest)?;
+    // Fluent Bit: the time, and metadata. A list within that is no time.
+    if let Head::Array(1..) = head {
+        head = take_head(rest)?;
+    }
+    let time_ns = match head {
         Head::Int(seconds) => i64::try_from(seconds.saturating_mul(1_000_000_000)).ok(),
         Head::Float32(seconds) => Some((f64::from(seconds) * 1e9) as i64),
         Head::Float64(seconds) => Some((seconds * 1e9) as i64),
         Head::Extension(kind, bytes) => event_time(kind, take_bytes(rest, bytes)?),
-        // Fluent Bit: the time, and metadata.
-        Head::Array(1..) => return time_of(take_value(rest)?),
         _ => None,
     };
     Ok(time_ns.filter(|time_ns| *time_ns > 0))
 }
 
-/// Takes `[time, record]`, and writes its line.
+/// Takes an entry of a chunk, and writes its line. If the chunk is damaged, all of it is taken and
+/// rejected; returns whether it was not.
+fn write_entry_or_reject(rest: &mut &[u8], tag: &[u8], out: &mut Output) -> bool {
+    let bytes = rest.len();
+    let is_written = write_entry(rest, tag, out).is_ok();
+    if !is_written {
+        *rest = &[];
+        out.rejected.0 += 1;
+        out.rejected.1 += bytes as u64;
+    }
+    is_written
+}
+
+/// Takes `[time, record]`, and writes its line. Any other value is a record without a time.
 fn write_entry(rest: &mut &[u8], tag: &[u8], out: &mut Output) -> Result<(), Broken> {
-    let Head::Array(parts @ 2..) = take_head(rest)? else { return Err(Broken) };
+    let Some((Head::Array(parts @ 2..), length)) = head(rest)? else {
+        return write_record(None, rest, tag, out);
+    };
+    *rest = &rest[length..];
     let time_ns = time_of(take_value(rest)?)?;
     write_record(time_ns, rest, tag, out)?;
     for _ in 2..parts {
@@ -529,12 +556,12 @@ fn write_record(
         Ok(()) => Ok(()),
         Err(error) => {
             out.lines.truncate(begin);
+            if error == Unwritten::Broken {
+                return Err(Broken);
+            }
             out.rejected.0 += 1;
             out.rejected.1 += record.len() as u64;
-            match error {
-                Unwritten::Deep => Ok(()),
-                Unwritten::Broken => Err(Broken),
-            }
+            Ok(())
         }
     }
 }

@@ -5,8 +5,9 @@
 //! fail for keys that are no texts and texts that are no UTF-8, which Ruby sends.
 //!
 //! Invariants: no length or count is trusted before the bytes are there, memory grows only with
-//! the bytes that came, and recursion ends at [`DEPTH_MAX`]. Source: the specification of
-//! MessagePack of 2017.
+//! the bytes that came, and recursion ends at [`DEPTH_MAX`]. The end of a value is found without
+//! recursion, however deep it is: so a record that is nested too deeply is rejected alone, and the
+//! other records of its message are kept. Source: the specification of MessagePack of 2017.
 
 use std::io::Write;
 
@@ -20,6 +21,9 @@ use text::time::write_time;
 /// limits.md, Lines on their way in: values within values of a record of Fluent forward | {} | the
 /// record is rejected and counted as `bad_request`
 pub const DEPTH_MAX: usize = 32;
+/// Levels that a key takes which is an array or a map. Its JSON is a text within JSON, where each
+/// quote gets twice as many backslashes as in the text; so a key within a key is too deep.
+const KEY_LEVELS: usize = DEPTH_MAX / 2 + 1;
 
 /// Bytes that are no MessagePack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -257,15 +261,17 @@ pub fn write_value(rest: &mut &[u8], depth: usize, out: &mut Vec<u8>) -> Result<
     Ok(())
 }
 
-/// Takes a key. One that is no text is the text of its JSON.
+/// Takes a key. One that is no text is the text of its JSON; an array or a map takes
+/// [`KEY_LEVELS`].
 pub fn write_key(rest: &mut &[u8], depth: usize, out: &mut Vec<u8>) -> Result<(), Unwritten> {
     let mut key = take_value(rest)?;
     let value = key;
     match take_head(&mut key)? {
         Head::Text(bytes) | Head::Bytes(bytes) => write_lossy(take_bytes(&mut key, bytes)?, out),
-        _ => {
+        head => {
+            let levels = if head.values() > 0 { KEY_LEVELS } else { 1 };
             let mut json = Vec::new();
-            write_value(&mut &*value, depth + 1, &mut json)?;
+            write_value(&mut &*value, depth + levels, &mut json)?;
             let is_text = json.first() == Some(&b'"');
             match is_text {
                 true => out.append(&mut json),

@@ -101,7 +101,7 @@ fn gzip(content: &[u8]) -> Vec<u8> {
 fn check(message: &[u8], lines: &[&str], answers: &[u8]) {
     let taken = take(plain, message);
     let expected = Taken {
-        lines: lines.iter().map(|line| (*line).to_owned()).collect(),
+        lines: to_owned(lines),
         answers: answers.to_vec(),
         ..Taken::default()
     };
@@ -219,6 +219,63 @@ fn records_that_are_nested_too_deeply_are_rejected_alone() {
     }
 }
 
+/// What nests deeper than any stack of the test's thread.
+fn deep() -> Vec<u8> {
+    let mut deep = vec![0x91; 100_000];
+    deep.push(0xc0);
+    deep
+}
+
+/// Lines, rejected records, and whether the connection is closed, of one message, on a thread with
+/// a small stack.
+fn take_with_a_small_stack(message: Vec<u8>) -> (Vec<String>, u64, bool) {
+    let take = move || {
+        let taken = feed(&mut plain(), &message, usize::MAX);
+        (taken.lines, taken.rejected, taken.wrong.is_some())
+    };
+    std::thread::Builder::new().stack_size(256 << 10).spawn(take).unwrap().join().unwrap()
+}
+
+#[test]
+fn values_of_any_depth_need_no_stack() {
+    let deep = &deep()[..];
+    let line = || vec![r#"{"fluent.tag":"t"}"#.to_owned()];
+    for (what, parts, expected) in [
+        // The time of an entry, which then has none.
+        ("time", [&b"\x92\xa1t\x91\x92"[..], deep, b"\x80"], (line(), 0, false)),
+        // A list of one entry, which is a record.
+        ("time alone", [b"\x93\xa1t", deep, b"\x80"], (Vec::new(), 1, false)),
+        ("record", [b"\x92\xa1t\x91\x92\x00", deep, b""], (Vec::new(), 1, false)),
+        ("record alone", [b"\x93\xa1t\x00", deep, b""], (Vec::new(), 1, false)),
+        ("value", [b"\x93\xa1t\x00\x81\xa1a", deep, b""], (Vec::new(), 1, false)),
+        ("key", [b"\x93\xa1t\x00\x81", deep, b"\x01"], (Vec::new(), 1, false)),
+        ("behind a record", [b"\x92\xa1t\x91\x93\x00\x80", deep, b""], (line(), 0, false)),
+        ("option", [b"\x94\xa1t\x00\x80\x81\xa1a", deep, b""], (line(), 0, false)),
+        ("chunk", [b"\x94\xa1t\x00\x80\x81\xa5chunk", deep, b""], (line(), 0, false)),
+        ("options", [b"\x94\xa1t\x00\x80", deep, b""], (Vec::new(), 0, true)),
+        ("tag", [b"\x93", deep, b"\x00\x80"], (Vec::new(), 0, true)),
+    ] {
+        assert_eq!(take_with_a_small_stack(parts.concat()), expected, "{what}");
+    }
+}
+
+/// The JSON of a key is a text within JSON: with each level, its quotes have twice the backslashes.
+#[test]
+fn keys_within_keys_are_nested_too_deeply() {
+    let message = |levels: usize| {
+        let mut message = b"\x93\xa1t\x00".to_vec();
+        message.extend(vec![0x81; levels + 1]);
+        message.extend(b"\xa1k");
+        message.extend(vec![0x01; levels + 1]);
+        message
+    };
+    check(&message(1), &[r#"{"{\"k\":1}":1,"fluent.tag":"t"}"#], b"");
+    for levels in [2, 20] {
+        let taken = take(plain, &message(levels));
+        assert_eq!((taken.lines.len(), taken.rejected), (0, 1), "{levels}");
+    }
+}
+
 #[test]
 fn what_is_wrong_says_so() {
     let check = |bytes: &[u8], expected: &str| {
@@ -234,8 +291,6 @@ fn what_is_wrong_says_so() {
     check(b"\x95\xa1t\x01\x80\x80\x80", "none of the four kinds");
     check(b"\x92\xa1t\x01", "none of the four kinds");
     check(b"\x93\xa1t\x91\x92\x01\x80\x01", "none of the four kinds");
-    check(b"\x92\xa1t\x91\x01", "no MessagePack of a time and a record");
-    check(b"\x92\xa1t\xa1\x92", "no MessagePack of a time and a record");
     let option = |option: Value| packed_message(b"\x92\x01\x80", &option);
     check(&option(json!({"compressed": "lzma"})), "set compress to");
     check(&option(json!({"compressed": "gzip"})), "cannot be decompressed");
@@ -243,8 +298,45 @@ fn what_is_wrong_says_so() {
     check(&option(json!({"chunk": "c".repeat(CHUNK_BYTES_MAX + 1)})), "more than 1024 bytes");
     let cut = gzip(b"\x92\x01\x80\x92\x01\x80");
     check(&packed_message(&cut[..cut.len() - 9], &json!({"compressed": "gzip"})), "decompressed");
-    let half = gzip(b"\x92\x01\x80\x92\x01");
-    check(&packed_message(&half, &json!({"compressed": "gzip"})), "no MessagePack");
+}
+
+/// A sender repeats all of a message that is not answered, for ever if that is its damage.
+#[test]
+fn damage_in_a_chunk_does_not_double_the_records_before_it() {
+    let line = r#"{"_time":"1970-01-01T00:00:01Z","fluent.tag":"app"}"#;
+    for (damaged, kept) in [
+        (&b"\x92\x01\x80\x92\x01"[..], 1),
+        (b"\x92\x01\x80\xc1\x92\x01\x80", 1),
+        (b"\x92\x01\x80\x92\x01\x80\x92\x01\x82\xa1a", 2),
+        (b"\x92", 0),
+    ] {
+        let option = |name: &str| json!({"chunk": "c", "compressed": name});
+        for message in [
+            packed_message(damaged, &option("text")),
+            packed_message(&gzip(damaged), &option("gzip")),
+        ] {
+            // The next message is taken, too.
+            let taken = take(plain, &[&message[..], b"\x93\xa1t\x00\x80"].concat());
+            let mut expected = vec![line; kept];
+            expected.push(r#"{"fluent.tag":"t"}"#);
+            assert_eq!((taken.lines, taken.rejected), (to_owned(&expected), 1), "{damaged:?}");
+            assert_eq!((&taken.answers[..], taken.wrong), (&b"\x81\xa3ack\xd9\x01c"[..], None));
+        }
+    }
+    // What is whole, and no time with a record, is a record.
+    check(
+        b"\x92\xa1t\x93\x01\x91\x02\x81\xa1a\x03",
+        &[
+            r#"{"_msg":1,"fluent.tag":"t"}"#,
+            r#"{"_msg":[2],"fluent.tag":"t"}"#,
+            r#"{"a":3,"fluent.tag":"t"}"#,
+        ],
+        b"",
+    );
+}
+
+fn to_owned(lines: &[&str]) -> Vec<String> {
+    lines.iter().map(|line| (*line).to_owned()).collect()
 }
 
 #[test]

@@ -211,6 +211,12 @@ impl Forwarder {
         Ok(forwarder)
     }
 
+    /// The state that its threads share.
+    #[cfg(test)]
+    pub(super) fn shared(&self) -> &Arc<ForwardState> {
+        &self.shared
+    }
+
     /// Whether [`push_numbered`](Self::push_numbered) finds room for a frame, in the window of the
     /// store if it is to be sent `at_once`.
     pub(super) fn accepts(&self, bytes: usize, at_once: bool) -> bool {

@@ -42,7 +42,7 @@ pub(super) const SILENCE_MAX: Duration = Duration::from_secs(20);
 /// Pauses before reconnecting.
 const PAUSES: Pauses = Pauses::new(Duration::from_millis(100), Duration::from_secs(10));
 /// How soon the spool is asked again for a file while another thread has it.
-const SPOOL_RETRY: Duration = Duration::from_millis(20);
+pub(super) const SPOOL_RETRY: Duration = Duration::from_millis(20);
 /// Bytes of replies read at once.
 const READ_BYTES: usize = 16 << 10;
 

@@ -29,6 +29,7 @@ use record::frame::APPEND_WINDOW;
 
 use super::directory::NumberOwner;
 use super::forward_state::ForwardState;
+use super::lane::SPOOL_RETRY;
 use super::lane_handle::LaneHandle;
 use super::lock;
 use super::spool::{BoundReader, JOINED_BYTES_MAX, join, keep_damaged};
@@ -128,6 +129,8 @@ pub(super) struct LogLane {
     is_file_turn: bool,
     /// Bytes that were appended from memory in its turn.
     turn_bytes: usize,
+    /// Whether another thread had the spool when the next file was asked for.
+    is_spool_busy: bool,
 }
 
 impl LogLane {
@@ -148,6 +151,7 @@ impl LogLane {
             may_be_bound: true,
             is_file_turn: true,
             turn_bytes: 0,
+            is_spool_busy: false,
         }
     }
 
@@ -201,6 +205,7 @@ impl LogLane {
     /// Begins appends as long as there are frames for them, and waits for the oldest; false when
     /// there is nothing to append.
     fn step(&mut self) -> Result<bool, String> {
+        self.is_spool_busy = false;
         while self.calls.len() < APPENDS_MAX && self.begin_call()? {}
         let Some(oldest) = self.calls.pop_front() else {
             self.finish_file();
@@ -318,9 +323,13 @@ impl LogLane {
         Ok(true)
     }
 
-    /// Binds the oldest unbound file to the partition.
+    /// Binds the oldest unbound file to the partition. False if there is none, or while another
+    /// thread has the spool, which is noted.
     fn take_free(&mut self) -> Result<bool, String> {
-        let Some(mut spool) = self.shared.try_spool() else { return Ok(false) };
+        let Some(mut spool) = self.shared.try_spool() else {
+            self.is_spool_busy = true;
+            return Ok(false);
+        };
         let frames = spool.free_frames().map_err(|error| error.to_string())?;
         let Some(frames) = frames else { return Ok(false) };
         let numbers =
@@ -500,7 +509,12 @@ impl LogLane {
     }
 
     fn wait_for_frames(&mut self) {
-        self.sleep_until_woken(IDLE_MAX);
+        self.sleep_until_woken(self.idle_max());
+    }
+
+    /// How long frames are waited for before the spool is asked again.
+    fn idle_max(&self) -> Duration {
+        if self.is_spool_busy { SPOOL_RETRY } else { IDLE_MAX }
     }
 
     fn sleep(&mut self, time: Duration) {

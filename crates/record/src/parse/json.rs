@@ -28,7 +28,7 @@ use super::json_names::{
 use super::json_scan::{Broken, Fault, Scan};
 use super::json_time;
 use super::logfmt;
-use super::row::{GivenFields, Own, RowsBuilder, is_given, is_taken};
+use super::row::{GivenFields, NAME_BYTES_MAX, Own, RowsBuilder, is_given, is_taken};
 use super::rules::{NAMES_MAX, Names};
 use super::time::Context;
 use super::times::Times;
@@ -526,6 +526,10 @@ impl<'a> ObjectParse<'a, '_, '_> {
     #[inline]
     fn role(&mut self, whole: Option<&[u8]>) -> Role {
         let name = whole.unwrap_or(&self.memory.path);
+        // A longer name has no room. An object's may be that of each of its members, so that all of
+        // it is neither looked at nor remembered.
+        let whole = whole.filter(|name| name.len() <= NAME_BYTES_MAX);
+        let name = &name[..name.len().min(NAME_BYTES_MAX + 1)];
         let index = self.key_index;
         self.key_index += 1;
         if let Some(seen) = self.memory.seen.get(index)

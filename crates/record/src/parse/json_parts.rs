@@ -2,11 +2,13 @@
 //!
 //! The rules of [`json_members`] are those of lines ([`super::json`]): keys of nested objects are
 //! joined by dots; arrays, empty objects, and objects deeper than [`JSON_DEPTH_MAX`] stay JSON
-//! text; numbers and literals are kept as written; null is skipped. Recursion is limited to that
-//! depth, or to the requested one, whatever the text.
+//! text, and so do objects whose path is longer than [`NAME_BYTES_MAX`], because each of their
+//! members would begin with it; numbers and literals are kept as written; null is skipped.
+//! Recursion is limited to that depth, or to the requested one, whatever the text.
 
 use super::json::JSON_DEPTH_MAX;
 use super::json_scan::{Broken, Scan, unescape};
+use super::row::NAME_BYTES_MAX;
 
 /// The kind of a JSON value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -119,7 +121,8 @@ impl<J: Fn(&mut String, usize, &str), E: FnMut(&str, JsonKind, &str)> Members<J,
             scan.blanks();
             scan.expect(b':')?;
             scan.blanks();
-            if scan.peek() == Some(b'{') && depth < self.depth_max && !scan.at_empty_object() {
+            let may_enter = depth < self.depth_max && self.path.len() <= NAME_BYTES_MAX;
+            if scan.peek() == Some(b'{') && may_enter && !scan.at_empty_object() {
                 scan.expect(b'{')?;
                 self.object(scan, depth + 1)?;
             } else {
@@ -245,6 +248,15 @@ mod tests {
         ];
         for (text, expected) in rows {
             assert_eq!(items(text).as_deref(), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn objects_with_long_paths_stay_text() {
+        for (length, path) in [(NAME_BYTES_MAX, ".b=1"), (NAME_BYTES_MAX + 1, "={\"b\":1}")] {
+            let key = "k".repeat(length);
+            let found = members(&format!("{{\"{key}\":{{\"b\":1}}}}"));
+            assert_eq!(found, Some(format!("{key}{path}")), "{length}");
         }
     }
 

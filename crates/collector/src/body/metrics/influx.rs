@@ -23,6 +23,9 @@ use crate::body::json::write_double;
 const SHARED_BYTES_MAX: usize = 16 << 10;
 /// Fields of a line.
 const FIELDS_MAX: usize = 4_096;
+/// How many times as long as a body all is that is looked through for the ends of quotes, and has
+/// none. Beyond it, a newline ends each line, so that many such lines do not take hours.
+const VAIN_FACTOR: usize = 16;
 
 /// A line that is not a point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -37,6 +40,8 @@ pub struct NoPoint {
 pub struct Points<'b> {
     rest: &'b [u8],
     unit_ns: i64,
+    /// Bytes that may still be looked through in vain.
+    vain_bytes: usize,
     lines: u64,
     /// Lines that are not points, their bytes, and the first of them.
     rejected: (u64, u64),
@@ -46,7 +51,8 @@ pub struct Points<'b> {
 impl<'b> Points<'b> {
     /// The points of a body, whose times count units of `unit_ns` nanoseconds.
     pub fn of(body: &'b [u8], unit_ns: i64) -> Points<'b> {
-        Points { rest: body, unit_ns, lines: 0, rejected: (0, 0), first: None }
+        let vain_bytes = body.len().saturating_mul(VAIN_FACTOR);
+        Points { rest: body, unit_ns, vain_bytes, lines: 0, rejected: (0, 0), first: None }
     }
 
     /// Appends the rows of the next line; false behind the last one.
@@ -54,7 +60,7 @@ impl<'b> Points<'b> {
         if self.rest.is_empty() {
             return false;
         }
-        let end = line_end(self.rest);
+        let end = line_end(self.rest, &mut self.vain_bytes);
         let line = &self.rest[..end];
         self.rest = self.rest.get(end + 1..).unwrap_or_default();
         self.lines += 1;
@@ -78,11 +84,12 @@ impl<'b> Points<'b> {
     }
 }
 
-/// Where the line at the start ends: at a newline outside of quotes, which only values have.
-fn line_end(content: &[u8]) -> usize {
+/// Where the line at the start ends: at a newline outside of quotes, which only values have. Of
+/// `vain_bytes`, those are taken that are looked through for the end of a quote that has none.
+fn line_end(content: &[u8], vain_bytes: &mut usize) -> usize {
     let first = memchr::memchr(b'\n', content).unwrap_or(content.len());
     // Quotes are rare, and a line that has none ends at its newline.
-    if memchr::memchr(b'"', &content[..first]).is_none() {
+    if memchr::memchr(b'"', &content[..first]).is_none() || *vain_bytes == 0 {
         return first;
     }
     let (mut quoted, mut at, mut before) = (false, 0, b' ');
@@ -98,8 +105,12 @@ fn line_end(content: &[u8]) -> usize {
         before = content.get(at).copied().unwrap_or_default();
         at += 1;
     }
+    if !quoted {
+        return content.len();
+    }
     // A quote without its end is a fault of that line alone.
-    if quoted { first } else { content.len() }
+    *vain_bytes = vain_bytes.saturating_sub(content.len());
+    first
 }
 
 fn write_point(line: &[u8], unit_ns: i64, out: &mut Vec<u8>) -> Result<(), &'static str> {
@@ -281,6 +292,8 @@ fn unescaped(text: &[u8]) -> Vec<u8> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::{Duration, Instant};
+
     use super::*;
 
     fn rows(body: &str, unit_ns: i64) -> (String, (u64, Option<NoPoint>)) {
@@ -352,6 +365,18 @@ mod tests {
             assert_eq!((&text[..], lines), (expected, 1), "{wrong}: {first:?}");
             assert_eq!(first.unwrap().line, 2, "{wrong}");
         }
+    }
+
+    /// With a look through the whole body for each line it would take hours.
+    #[test]
+    fn many_quotes_without_an_end_do_not_take_the_square_of_their_time() {
+        const LINES: usize = 1_000_000;
+        // Whether a quote is open at its start or not, one is open at its end.
+        let body = "a b=\"x\"y=\"\n".repeat(LINES);
+        let begun = Instant::now();
+        let (text, (lines, _)) = rows(&body, 1);
+        assert_eq!((&text[..], lines), ("", LINES as u64));
+        assert!(begun.elapsed() < Duration::from_secs(60), "{:?}", begun.elapsed());
     }
 
     proptest::proptest! {

@@ -262,7 +262,7 @@ fn fixed(value: Value<'_>, most: usize, mut each: impl FnMut(u64)) {
 pub(super) fn write_point<W: Points>(
     metric: &Metric<'_>,
     content: &[u8],
-    shared: &Shared,
+    shared: &Shared<'_>,
     out: &mut Vec<u8>,
 ) -> Result<(), Rejection> {
     let point = W::point(metric.kind, content)?;
@@ -325,8 +325,7 @@ pub(super) fn write_point<W: Points>(
         write_double(*value, out);
     }
     write_members::<W>(point.attributes, 0, out, |key, out| {
-        let is_taken =
-            |name: &[u8]| OWN.contains(&name) || shared.names.have(&shared.members, name);
+        let is_taken = |name: &[u8]| OWN.contains(&name) || shared.have(name);
         write_name(key, "attributes", out, |_, name| is_taken(name));
     })?;
     out.extend_from_slice(&shared.members);

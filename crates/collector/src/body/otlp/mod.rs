@@ -28,6 +28,7 @@ mod json;
 mod metrics;
 mod protobuf;
 
+use std::collections::HashSet;
 use std::ops::Range;
 
 use base64::Engine;
@@ -55,6 +56,9 @@ const WRITTEN_BYTES_MIN: usize = 16 << 20;
 const WRITTEN_PER_BYTE_MAX: usize = 16;
 /// Limit of the lines made from one request.
 const WRITTEN_BYTES_MAX: usize = 128 << 20;
+/// Names that are compared one by one. Further ones are looked up, so that the time of a request
+/// does not grow with the square of its names.
+const PLACES_MAX: usize = 64;
 /// Names that only the record itself gives.
 const OWN: [&[u8]; 9] = [
     b"_msg",
@@ -170,7 +174,7 @@ pub struct Export<'b> {
     /// Its group, which has been entered if `is_entered`.
     group: usize,
     is_entered: bool,
-    shared: Shared,
+    shared: Shared<'b>,
     names: Names,
     rejected: Option<Rejected>,
     written_bytes: usize,
@@ -263,15 +267,22 @@ trait Wire {
 
 /// What all lines of a group end with: members, each behind a comma.
 #[derive(Default)]
-struct Shared {
+struct Shared<'b> {
+    /// The resource whose members are written, and whether they could be: it is read once,
+    /// although each of many scopes may be a group of it.
+    resource: Option<(&'b [u8], Result<(), Rejection>)>,
+    resource_names: Names,
+    resource_bytes: usize,
+    /// Those of the resource, and behind them those of the scope.
     members: Vec<u8>,
-    names: Names,
+    scope_names: Names,
 }
 
-/// Names of members, by their places in a text.
+/// Names of members: the first ones by their places in a text, further ones by themselves.
 #[derive(Default)]
 struct Names {
     places: Vec<Range<usize>>,
+    more: HashSet<Box<[u8]>>,
     /// A bit for each length, modulo 64: most names are found to be new by their length alone.
     lengths: u64,
 }
@@ -354,7 +365,10 @@ impl<'b> Export<'b> {
         let metric = self.metric_of.get(self.at).map(|&metric| &self.metrics[metric as usize]);
         self.at += 1;
         let begin = out.len();
+        let has_room = self.written_bytes + self.shared.members.len() <= self.written_bytes_max;
         let mut written = match metric {
+            // Whatever else it has, its line ends with the shared members.
+            _ if !has_room => Err(Rejection::Written),
             Some(metric) => metrics::write_point::<W>(metric, record, &self.shared, out),
             None => write_record::<W>(record, &self.shared, &mut self.names, out),
         };
@@ -416,58 +430,100 @@ impl<'b> Found<'b> {
     }
 }
 
-impl Shared {
+impl<'b> Shared<'b> {
     /// Writes what the records of a group share. `own` are names that only the record itself gives.
-    fn enter<W: Wire>(&mut self, group: &Group<'_>, own: &[&[u8]]) -> Result<(), Rejection> {
-        self.members.clear();
-        self.names.clear();
-        let (members, names) = (&mut self.members, &mut self.names);
-        let resource = W::resource(group.resource)?;
-        write_members::<W>(resource.attributes, 0, members, |key, out| {
-            let place = write_name(key, "resource", out, |_, name| own.contains(&name));
-            names.add(place);
-        })?;
-        let mut number = |name: &str, value: u64, out: &mut Vec<u8>| {
-            if value > 0 {
-                names.add(write_name(Text::Plain(name.as_bytes()), "", out, |_, _| false));
-                write_number(value, out);
+    fn enter<W: Wire>(&mut self, group: &Group<'b>, own: &[&[u8]]) -> Result<(), Rejection> {
+        match self.resource {
+            Some((known, entered)) if std::ptr::eq(known, group.resource) => entered?,
+            _ => {
+                let entered = self.enter_resource::<W>(group.resource, own);
+                self.resource = Some((group.resource, entered));
+                entered?;
             }
-        };
-        number("resource.dropped_attributes_count", resource.dropped, members);
+        }
+        self.members.truncate(self.resource_bytes);
+        self.scope_names.clear();
+        let (members, names) = (&mut self.members, &mut self.scope_names);
         let scope = W::scope(group.scope)?;
-        number("scope.dropped_attributes_count", scope.dropped, members);
+        if scope.dropped > 0 {
+            write_own("scope.dropped_attributes_count", names, members);
+            write_number(scope.dropped, members);
+        }
         for (name, value) in [("scope.name", scope.name), ("scope.version", scope.version)] {
             if !value.is_empty() {
-                names.add(write_name(Text::Plain(name.as_bytes()), "", members, |_, _| false));
+                write_own(name, names, members);
                 value.write(members);
             }
         }
         write_members::<W>(scope.attributes, 0, members, |key, out| {
-            names.add(write_name(key, "scope.attributes", out, |_, _| true));
+            let place = write_name(key, "scope.attributes", out, |_, _| true);
+            names.add(place, out);
         })?;
         if self.members.len() > SHARED_BYTES_MAX {
             return Err(Rejection::Shared);
         }
         Ok(())
     }
+
+    fn enter_resource<W: Wire>(
+        &mut self,
+        content: &'b [u8],
+        own: &[&[u8]],
+    ) -> Result<(), Rejection> {
+        self.members.clear();
+        self.resource_names.clear();
+        let (members, names) = (&mut self.members, &mut self.resource_names);
+        let resource = W::resource(content)?;
+        write_members::<W>(resource.attributes, 0, members, |key, out| {
+            let place = write_name(key, "resource", out, |_, name| own.contains(&name));
+            names.add(place, out);
+        })?;
+        if resource.dropped > 0 {
+            write_own("resource.dropped_attributes_count", names, members);
+            write_number(resource.dropped, members);
+        }
+        self.resource_bytes = self.members.len();
+        if self.resource_bytes > SHARED_BYTES_MAX {
+            return Err(Rejection::Shared);
+        }
+        Ok(())
+    }
+
+    /// Whether one of the members has this name.
+    #[inline]
+    fn have(&self, name: &[u8]) -> bool {
+        self.resource_names.have(&self.members, name) || self.scope_names.have(&self.members, name)
+    }
+}
+
+/// Appends the name of a member that is none of an attribute.
+fn write_own(name: &str, names: &mut Names, out: &mut Vec<u8>) {
+    let place = write_name(Text::Plain(name.as_bytes()), "", out, |_, _| false);
+    names.add(place, out);
 }
 
 impl Names {
     fn clear(&mut self) {
         self.places.clear();
+        self.more.clear();
         self.lengths = 0;
     }
 
-    fn add(&mut self, place: Range<usize>) {
+    /// Adds the name at a place in `text`.
+    fn add(&mut self, place: Range<usize>, text: &[u8]) {
         self.lengths |= 1 << (place.len() % 64);
-        self.places.push(place);
+        match self.places.len() < PLACES_MAX {
+            true => self.places.push(place),
+            false => _ = self.more.insert(Box::from(&text[place])),
+        }
     }
 
     /// Whether `name` is one of them; their places are those in `text`.
     #[inline]
     fn have(&self, text: &[u8], name: &[u8]) -> bool {
         self.lengths >> (name.len() % 64) & 1 == 1
-            && self.places.iter().any(|place| text.get(place.clone()) == Some(name))
+            && (self.places.iter().any(|place| text.get(place.clone()) == Some(name))
+                || self.more.contains(name))
     }
 }
 
@@ -501,7 +557,7 @@ impl Text<'_> {
 /// Appends a record as a line.
 fn write_record<W: Wire>(
     content: &[u8],
-    shared: &Shared,
+    shared: &Shared<'_>,
     names: &mut Names,
     out: &mut Vec<u8>,
 ) -> Result<(), Rejection> {
@@ -546,10 +602,11 @@ fn write_record<W: Wire>(
     text(b",\"span_id\":", record.span_id, out);
     number(b",\"flags\":", record.flags, out);
     number(b",\"dropped_attributes_count\":", record.dropped, out);
-    let is_taken = |name: &[u8]| OWN.contains(&name) || shared.names.have(&shared.members, name);
+    let is_taken = |name: &[u8]| OWN.contains(&name) || shared.have(name);
     if let Some(list) = members_of_body {
         write_members::<W>(list, 0, out, |key, out| {
-            names.add(write_name(key, "body", out, |_, name| is_taken(name)));
+            let place = write_name(key, "body", out, |_, name| is_taken(name));
+            names.add(place, out);
         })?;
     }
     write_members::<W>(record.attributes, 0, out, |key, out| {

@@ -1,5 +1,7 @@
 //! Requests of SDKs, random ones beside a model of what a line should be, damage and limits.
 
+use std::time::{Duration, Instant};
+
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 
@@ -532,4 +534,53 @@ fn groups_have_their_own_resource_and_scope() {
     let last = r#"{"r":"2","resource.dropped_attributes_count":2}"#;
     let expected = [line("p", "a"), line("q", "a"), line("r", "b"), last.to_owned()].join("\n");
     check(Format::Json, request.as_bytes(), &(expected + "\n"));
+}
+
+/// With the square of the names it would take minutes, also on a fast machine.
+#[test]
+fn many_names_do_not_take_the_square_of_their_time() {
+    const NAMES: usize = 150_000;
+    let list = |from: usize| -> String {
+        let pair = |n: usize| format!(r#"{{"key":"{n:07}","value":{{"intValue":"1"}}}}"#);
+        (from..from + NAMES).map(pair).collect::<Vec<_>>().join(",")
+    };
+    // The last name of the body is the first one of the attributes.
+    let (body, attributes) = (list(0), list(NAMES - 1));
+    let record = format!(
+        r#"{{"body":{{"kvlistValue":{{"values":[{body}]}}}},"attributes":[{attributes}]}}"#
+    );
+    let request = format!(r#"{{"resourceLogs":[{{"scopeLogs":[{{"logRecords":[{record}]}}]}}]}}"#);
+    let begun = Instant::now();
+    let mut export = Export::read(Format::Json, request.as_bytes()).unwrap();
+    let mut out = Vec::new();
+    assert!(!export.write(&mut out, usize::MAX));
+    assert_eq!(export.rejected(), None);
+    let renamed = format!("\"attributes.{:07}\":1,", NAMES - 1);
+    let text = String::from_utf8(out).unwrap();
+    assert_eq!(text.matches("\"attributes.").count(), 1);
+    assert!(text.contains(&renamed));
+    assert!(begun.elapsed() < Duration::from_secs(60), "{:?}", begun.elapsed());
+}
+
+/// Here, too.
+#[test]
+fn a_long_resource_is_read_once_for_all_its_scopes() {
+    const SCOPES: usize = 100_000;
+    let scopes = vec![r#"{"logRecords":[{}]}"#; SCOPES].join(",");
+    // Attributes without a value take no room in lines, and must be read.
+    let unwritten = vec![r#"{"key":"a"}"#; 200_000].join(",");
+    let long = format!(r#"{{"key":"b","value":{{"stringValue":"{}"}}}}"#, "x".repeat(2 << 20));
+    for (attributes, rejected) in [(unwritten, 0), (long, SCOPES)] {
+        let request = format!(
+            r#"{{"resourceLogs":[{{"resource":{{"attributes":[{attributes}]}},"scopeLogs":[{scopes}]}}]}}"#
+        );
+        let begun = Instant::now();
+        let mut export = Export::read(Format::Json, request.as_bytes()).unwrap();
+        let mut out = Vec::new();
+        assert!(!export.write(&mut out, usize::MAX));
+        let found = export.rejected().map_or(0, |found| found.records as usize);
+        let lines = memchr::memchr_iter(b'\n', &out).count();
+        assert_eq!((found, lines), (rejected, SCOPES - rejected));
+        assert!(begun.elapsed() < Duration::from_secs(60), "{:?}", begun.elapsed());
+    }
 }

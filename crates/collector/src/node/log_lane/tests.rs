@@ -203,6 +203,28 @@ fn small_frames_that_wait_are_joined() {
     assert!(messages < 100 + sent, "{messages}");
 }
 
+/// Files may wait in a spool that another thread has.
+#[test]
+fn a_busy_spool_is_asked_again_soon() {
+    let log = Arc::new(FaultyLog::default()) as Arc<dyn AppendLog>;
+    let disk = Arc::new(SimDisk::new(1));
+    let forwarder = Forwarder::start_log(config(1 << 30), disk, Arc::clone(&log)).unwrap();
+    // Now no other thread has the spool.
+    forwarder.stop();
+    let shared = forwarder.shared();
+    let (_handle, poll) = LaneHandle::new("partition 0".to_owned()).unwrap();
+    let mut lane = LogLane::new(Arc::clone(shared), log, 0, poll);
+    assert_eq!(lane.step(), Ok(false));
+    assert_eq!(lane.idle_max(), IDLE_MAX);
+    let spool = shared.spool();
+    // Bound files were looked for, and there are none.
+    assert_eq!(lane.step(), Ok(false));
+    assert_eq!(lane.idle_max(), SPOOL_RETRY);
+    drop(spool);
+    assert_eq!(lane.step(), Ok(false));
+    assert_eq!(lane.idle_max(), IDLE_MAX);
+}
+
 /// A log that holds up its first append until it is told to go on.
 #[derive(Default)]
 struct SlowLog {

@@ -309,6 +309,22 @@ proptest! {
     }
 }
 
+/// With all of the name for each member it would take minutes, also on a fast machine, and a
+/// gigabyte for what is remembered of the keys.
+#[test]
+fn a_long_name_of_an_object_with_many_members() {
+    let members: Vec<String> = (0..300_000).map(|n| format!("\"{n:07}\":1")).collect();
+    let name = "é".repeat(2 << 20);
+    let line = format!("{{\"{name}\":{{{}}},\"k\":2}}", members.join(","));
+    let begun = std::time::Instant::now();
+    let batch = parse_with(&ParserConfig::default(), &insert(Hints::default()), &[line.as_bytes()]);
+    let row = batch.row(0);
+    assert!(row.get_by_name("_note").is_some());
+    assert_eq!(row.get_by_name("k"), Some(&b"2"[..]));
+    assert_eq!(row.raw(), line.as_bytes());
+    assert!(begun.elapsed() < std::time::Duration::from_secs(60), "{:?}", begun.elapsed());
+}
+
 #[test]
 fn names_have_a_limit() {
     for (length, noted) in [(NAME_BYTES_MAX, false), (NAME_BYTES_MAX + 1, true)] {
