@@ -73,16 +73,17 @@ impl Output for RowOutput {
         self.store(recorded.iter().map(rows::recorded).collect());
     }
 
-    fn keep(&self, group_id: &str, state: Option<&[u8]>) {
+    fn keep(&self, group_id: &str, state: Option<&[u8]>) -> bool {
         let name = document(group_id);
         let kept = match state {
             Some(state) => self.state.replace(&name, state),
             None => self.state.remove(&name),
         };
-        if let Err(error) = kept {
+        if let Err(error) = &kept {
             self.lost.fetch_add(1, Relaxed);
             tracing::warn!("the state of alerts is not kept for the next start: {error}");
         }
+        kept.is_ok()
     }
 }
 
