@@ -375,7 +375,10 @@ impl AlertStage {
     }
 
     /// Reads the files at the start; those with mistakes are left out.
-    fn load(&self) -> Result<(), AlertError> {
+    ///
+    /// Errors: the files or the state of a group cannot be read. A group that began anew then would
+    /// forget who is owed the end of an alert.
+    fn load(&self) -> Result<()> {
         let mut files = Vec::new();
         let mut invalid = Vec::new();
         for text in self.texts()? {
@@ -387,8 +390,11 @@ impl AlertStage {
                 }
             }
         }
+        for group in files.iter().flat_map(|file| &file.groups) {
+            self.output.read(&group.id)?;
+        }
         *lock(&self.invalid) = invalid;
-        self.set(files)
+        Ok(self.set(files)?)
     }
 
     /// Reads all files again. With a mistake in any of them, all rules stay as they are.
