@@ -317,10 +317,7 @@ mod tests {
                 is_acknowledged: false,
                 line: None,
             }],
-            left_out: vec![
-                LeftOut { labels: pairs(), is_firing: true, is_acknowledged: false };
-                2
-            ],
+            left_out: vec![LeftOut { labels: pairs(), is_firing: true, is_acknowledged: false }; 2],
             time_ns: 0,
         };
         let mailbox: Mailbox = "a@example.com".parse().unwrap();

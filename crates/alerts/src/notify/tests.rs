@@ -269,8 +269,7 @@ fn answers_that_may_change_are_failures() {
         "425 Early",
         "200 OK",
     ]);
-    let mut channel =
-        made(&format!("name = 'hook'\n[webhook]\nurl = 'http://127.0.0.1:{port}/x'"));
+    let mut channel = made(&format!("name = 'hook'\n[webhook]\nurl = 'http://127.0.0.1:{port}/x'"));
     for status in [302, 407, 409, 410, 423, 425] {
         let Sent::Failed { fault, .. } = channel.send(&notification()) else { panic!() };
         assert!(fault.what.contains(&format!("answered {status}")), "{fault}");
