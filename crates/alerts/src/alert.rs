@@ -49,11 +49,15 @@ pub struct Alert {
     pub keep_firing_since_ns: Option<i64>,
     /// When the alert ended.
     pub resolved_at_ns: Option<i64>,
+    /// Until when a silence covered the end of the alert that a notifier is owed; it is noted once
+    /// in a while.
+    #[serde(default)]
+    pub held_at_ns: Option<i64>,
     /// What each notifier delivered last.
     pub told: BTreeMap<String, Told>,
 }
 
-/// What a notifier delivered last about an alert.
+/// What a notifier delivered last about an alert, and what it may have delivered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Told {
     /// Whether the alert was firing then.
@@ -63,6 +67,18 @@ pub struct Told {
     pub is_acknowledged: bool,
     /// When, in nanoseconds since 1970.
     pub at_ns: i64,
+    /// Whether the receiver may take the alert for firing: it was sent that it fires, and took no
+    /// end since. This is kept before anything is sent, so that neither a restart nor an answer
+    /// that is lost leaves an incident open.
+    #[serde(default)]
+    pub is_open: bool,
+}
+
+impl Told {
+    /// Whether the receiver is owed the end of the alert.
+    pub fn owes_end(&self) -> bool {
+        self.is_firing || self.is_open
+    }
 }
 
 /// A change of the state of an alert.

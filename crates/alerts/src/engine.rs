@@ -57,8 +57,9 @@ pub trait Output: Send + Sync {
     fn recorded(&self, rows: &[Recorded]);
 
     /// The state of a group changed; keeps it for the next start, in place of what was kept under
-    /// this id. `None` if the group is no more.
-    fn keep(&self, group_id: &str, state: Option<&[u8]>);
+    /// this id. `None` if the group is no more. Returns whether that was done; if not, the state is
+    /// given again.
+    fn keep(&self, group_id: &str, state: Option<&[u8]>) -> bool;
 }
 
 /// A row that a recording rule made.

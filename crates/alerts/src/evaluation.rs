@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use text::duration::ns;
 
-use crate::alert::{Alert, Change, State};
+use crate::alert::{Alert, Change, State, Told};
 use crate::engine::{Recorded, Row};
 use crate::labels::{ANNOTATION_BYTES_MAX, LABEL_BYTES_MAX, Labels, cut};
 use crate::rule::{Group, Kind, Rule};
@@ -28,7 +28,8 @@ use crate::template::Data;
 /// How long an alert that ended is shown and kept.
 ///
 /// limits.md, Alerts: alerts that ended | kept for {}, for {RESOLVED_KEPT_MAX} while a notifier
-/// could not be told; as many as the limit of series | the oldest are forgotten
+/// could not be told, from the end of a silence that covers them; as many as the limit of series |
+/// the oldest are forgotten, those first whose end is told; the end of another is not told
 const RESOLVED_KEPT: Duration = Duration::from_secs(15 * 60);
 /// How long it is kept while a notifier does not know of the end.
 const RESOLVED_KEPT_MAX: Duration = Duration::from_secs(24 * 3600);
@@ -176,6 +177,7 @@ impl RuleState {
                 fired_at_ns: None,
                 keep_firing_since_ns: None,
                 resolved_at_ns: None,
+                held_at_ns: None,
                 told: old.map(|old| old.told).unwrap_or_default(),
             },
         };
@@ -196,20 +198,24 @@ impl RuleState {
         let count = self.alerts.len();
         self.alerts.retain(|_, alert| match (alert.state, alert.resolved_at_ns) {
             (State::Inactive, Some(resolved_at_ns)) => {
-                let owes = alert.told.values().any(|told| told.is_firing);
+                let owes = owes_end(alert);
                 let kept = if owes { RESOLVED_KEPT_MAX } else { RESOLVED_KEPT };
-                time_ns.saturating_sub(resolved_at_ns) <= ns(kept)
+                // Nobody is told while a silence covers the end.
+                let held_at_ns = alert.held_at_ns.filter(|_| owes).unwrap_or(i64::MIN);
+                time_ns.saturating_sub(resolved_at_ns.max(held_at_ns)) <= ns(kept)
             }
             (state, _) => state != State::Inactive,
         });
-        let mut ended: Vec<(i64, Labels)> = self
+        let mut ended: Vec<(bool, i64, Labels)> = self
             .alerts
             .values()
-            .filter_map(|alert| Some((alert.resolved_at_ns?, alert.labels.clone())))
+            .filter_map(|alert| {
+                Some((owes_end(alert), alert.resolved_at_ns?, alert.labels.clone()))
+            })
             .collect();
         ended.sort();
         let beyond = ended.len().saturating_sub(series_max);
-        for (_, labels) in &ended[..beyond] {
+        for (_, _, labels) in &ended[..beyond] {
             self.alerts.remove(labels);
         }
         self.alerts.len() < count
@@ -252,6 +258,11 @@ pub fn record(
         value: row.value,
     };
     Ok(rows.iter().map(one).collect())
+}
+
+/// Whether a notifier is owed the end of an alert.
+fn owes_end(alert: &Alert) -> bool {
+    alert.told.values().any(Told::owes_end)
 }
 
 fn is_active(alert: &Alert) -> bool {
@@ -308,8 +319,9 @@ fn absent(alert: &mut Alert, group: &Group, rule: &Rule, time_ns: i64, step: &mu
     }
     alert.state = State::Inactive;
     alert.keep_firing_since_ns = None;
-    // An alert that never fired has no end, and is forgotten.
-    alert.resolved_at_ns = (from == State::Firing).then_some(time_ns);
+    // An alert that never fired has no end, and is forgotten. One that fired before, and whose end
+    // somebody is still owed, is not.
+    alert.resolved_at_ns = (from == State::Firing || owes_end(alert)).then_some(time_ns);
     note(step, group, rule, alert, from, time_ns);
 }
 

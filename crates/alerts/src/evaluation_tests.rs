@@ -152,7 +152,8 @@ fn an_alert_that_ended_waits_for_its_notifiers() {
     let mut state = RuleState::default();
     state.step(&group, &group.rules[0], &[row(&[], 1.0)], 0, "").unwrap();
     let labels = state.alerts().next().unwrap().labels.clone();
-    let told = crate::alert::Told { is_firing: true, is_acknowledged: false, at_ns: 0 };
+    let told =
+        crate::alert::Told { is_firing: true, is_acknowledged: false, at_ns: 0, is_open: false };
     state.alert_mut(&labels).unwrap().told.insert("mail".to_owned(), told);
     for minute in [1, 60, 600, 24 * 60] {
         state.step(&group, &group.rules[0], &[], minute * MINUTE, "").unwrap();
@@ -160,6 +161,28 @@ fn an_alert_that_ended_waits_for_its_notifiers() {
     }
     state.step(&group, &group.rules[0], &[], 24 * 61 * MINUTE, "").unwrap();
     assert_eq!(state.alerts().count(), 0);
+}
+
+#[test]
+fn an_end_that_is_owed_outlives_a_series_that_comes_back_for_a_moment() {
+    let group = group("    for: 2m");
+    let mut state = RuleState::default();
+    let at = |state: &mut RuleState, minute: i64, rows: &[crate::engine::Row]| {
+        state.step(&group, &group.rules[0], rows, minute * MINUTE, "").unwrap();
+    };
+    for minute in 0..3 {
+        at(&mut state, minute, &[row(&[], 1.0)]);
+    }
+    let labels = state.alerts().next().unwrap().labels.clone();
+    let told =
+        crate::alert::Told { is_firing: true, is_acknowledged: false, at_ns: 0, is_open: true };
+    state.alert_mut(&labels).unwrap().told.insert("mail".to_owned(), told);
+    at(&mut state, 3, &[]);
+    at(&mut state, 4, &[row(&[], 1.0)]);
+    assert_eq!(state.alert_mut(&labels).unwrap().state, State::Pending);
+    at(&mut state, 5, &[]);
+    let alert = state.alert_mut(&labels).unwrap();
+    assert_eq!((alert.state, alert.resolved_at_ns), (State::Inactive, Some(5 * MINUTE)));
 }
 
 #[test]

@@ -42,8 +42,8 @@ pub use labels::{Labels, fingerprint};
 pub use manager::{AlertView, Alerts, GroupView, RuleView, Totals};
 pub use matcher::Matcher;
 pub use notify::{
-    Channel, ConfigError, Counts, LastError, Mail, Notice, Notification, Notifier, NotifierConfig,
-    NotifierOptions, Policy, Reach, Secrets, Sent, check_names,
+    Channel, ConfigError, Counts, LastError, LeftOut, Mail, Notice, Notification, Notifier,
+    NotifierConfig, NotifierOptions, Policy, Reach, Secrets, Sent, check_names,
 };
 pub use replay::{Range, Replay, ReplayedRule, replay};
 pub use rule::{Defaults, Group, Kind, Rule, RuleError, RuleFile};

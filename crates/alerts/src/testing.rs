@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use crate::alert::Change;
@@ -50,6 +51,8 @@ pub struct FakeOutput {
     pub changes: Mutex<Vec<Change>>,
     pub recorded: Mutex<Vec<Recorded>>,
     pub kept: Mutex<BTreeMap<String, Vec<u8>>>,
+    /// Whether nothing can be kept.
+    pub is_full: AtomicBool,
 }
 
 impl Output for FakeOutput {
@@ -61,11 +64,15 @@ impl Output for FakeOutput {
         self.recorded.lock().unwrap().extend_from_slice(rows);
     }
 
-    fn keep(&self, group_id: &str, state: Option<&[u8]>) {
+    fn keep(&self, group_id: &str, state: Option<&[u8]>) -> bool {
+        if self.is_full.load(Ordering::SeqCst) {
+            return false;
+        }
         let mut kept = self.kept.lock().unwrap();
         match state {
             Some(state) => kept.insert(group_id.to_owned(), state.to_vec()),
             None => kept.remove(group_id),
         };
+        true
     }
 }

@@ -47,7 +47,7 @@ fn notification(is_firing: bool) -> Notification {
             is_acknowledged: false,
             line: Some("a line \u{1b}[2J <b>".to_owned()),
         }],
-        left_out: 0,
+        left_out: Vec::new(),
         time_ns: now_ns,
     }
 }

@@ -4,7 +4,8 @@
 //! the API never wait for either. A group is evaluated by one thread at a time.
 //!
 //! What is kept for the next start is written after the changes went out: a crash between the two
-//! gives the same changes once more.
+//! gives the same changes once more. It is written before notifications go out, with what they say:
+//! after a crash, whoever may have got one is told the end.
 
 mod state;
 mod view;
@@ -60,8 +61,8 @@ impl Alerts {
     }
 
     /// Takes a notifier, in the place of the one of its name if there is one. What the one before
-    /// has not delivered is due again after the next evaluation. Blocks until the attempt has ended
-    /// that the one before is at.
+    /// delivered counts as told, the rest is due again after the next evaluation. Blocks until the
+    /// attempt has ended that the one before is at.
     pub fn put_notifier(&self, notifier: Notifier) {
         let mut notifiers = self.notifiers.write().unwrap_or_else(PoisonError::into_inner);
         let name = &notifier.policy().name;
@@ -74,7 +75,34 @@ impl Alerts {
         };
         // Its thread is waited for without the lock.
         drop(notifiers);
-        drop(before);
+        if let Some(before) = before {
+            before.end();
+            self.take_deliveries(&before);
+        }
+    }
+
+    /// Ends all notifiers, notes what they delivered, and gives out each state that changed. Blocks
+    /// until the attempts have ended that they are at. Nothing may be evaluated any more.
+    pub fn close(&self, output: &dyn Output) {
+        let notifiers = self.lock_notifiers();
+        notifiers.iter().for_each(Notifier::request_end);
+        for notifier in notifiers.iter() {
+            notifier.end();
+            self.take_deliveries(notifier);
+        }
+        drop(notifiers);
+        let ids: Vec<String> = self.lock().groups.keys().cloned().collect();
+        for id in ids {
+            self.keep(&id, output);
+        }
+    }
+
+    /// Notes what a notifier delivered since the last call.
+    fn take_deliveries(&self, notifier: &Notifier) {
+        let mut inner = self.lock();
+        for delivery in notifier.take_ended() {
+            inner.take_delivery(&notifier.policy().name, &delivery);
+        }
     }
 
     /// Ends the notifier of a name; none if there is none. Blocks as
@@ -95,6 +123,19 @@ impl Alerts {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Checks that [`set_rules`](Self::set_rules) takes these files.
+    ///
+    /// # Errors
+    /// There are too many rules.
+    pub fn check_rules(files: &[RuleFile]) -> Result<(), String> {
+        let groups = files.iter().flat_map(|file| &file.groups);
+        let rules: usize = groups.map(|group| group.rules.len()).sum();
+        match rules > RULES_MAX {
+            true => Err(format!("there are {rules} rules, and at most {RULES_MAX}; remove some")),
+            false => Ok(()),
+        }
+    }
+
     /// Replaces all rules. A rule that was there before keeps its state; that of a new group comes
     /// from `kept`, which returns what [`Output::keep`] was given for its id. The alerts of rules
     /// that are no more end, without a notification: their changes go to `output`. Returns states
@@ -105,11 +146,8 @@ impl Alerts {
         kept: &dyn Fn(&str) -> Option<Vec<u8>>,
         output: &dyn Output,
     ) -> Result<Vec<String>, String> {
+        Alerts::check_rules(&files)?;
         let groups: Vec<Group> = files.into_iter().flat_map(|file| file.groups).collect();
-        let rules: usize = groups.iter().map(|group| group.rules.len()).sum();
-        if rules > RULES_MAX {
-            return Err(format!("there are {rules} rules, and at most {RULES_MAX}; remove some"));
-        }
         let mut faults = Vec::new();
         let mut restored = BTreeMap::new();
         let known: Vec<String> = self.lock().groups.keys().cloned().collect();
@@ -139,23 +177,38 @@ impl Alerts {
             output.changes(&ended);
         }
         for id in old.keys() {
-            output.keep(id, None);
+            // What stays of it is used again if the group comes back, and costs nothing else.
+            let _ = output.keep(id, None);
         }
         Ok(faults)
     }
 
-    /// Takes a silence under `id`; returns all silences, which the caller keeps.
-    pub fn put_silence(&self, silence: Silence, id: &str) -> Result<Silences, SilenceError> {
-        let mut inner = self.lock();
-        inner.silences.put(silence, id, self.clock.now_ns())?;
-        Ok(inner.silences.clone())
+    /// Takes a silence under `id`, once `keep` has kept all silences. Only one change may be made
+    /// at a time.
+    pub fn put_silence<E: From<SilenceError>>(
+        &self,
+        silence: Silence,
+        id: &str,
+        keep: impl FnOnce(&Silences) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let mut all = self.lock().silences.clone();
+        all.put(silence, id, self.clock.now_ns())?;
+        keep(&all)?;
+        self.lock().silences = all;
+        Ok(())
     }
 
-    /// Ends a silence; returns all silences, which the caller keeps.
-    pub fn end_silence(&self, id: &str) -> Result<Silences, SilenceError> {
-        let mut inner = self.lock();
-        inner.silences.end(id, self.clock.now_ns())?;
-        Ok(inner.silences.clone())
+    /// Ends a silence, once `keep` has kept all silences. Only one change may be made at a time.
+    pub fn end_silence<E: From<SilenceError>>(
+        &self,
+        id: &str,
+        keep: impl FnOnce(&Silences) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let mut all = self.lock().silences.clone();
+        all.end(id, self.clock.now_ns())?;
+        keep(&all)?;
+        self.lock().silences = all;
+        Ok(())
     }
 
     /// Evaluates groups when they are due, until `stop` is requested. Several threads may call
@@ -180,8 +233,7 @@ impl Alerts {
             }
             self.evaluate(&group, rule, time_ns, engine, output);
         }
-        self.tell(&group.id, time_ns, engine);
-        self.keep(&group.id, output);
+        self.tell(&group.id, time_ns, engine, output);
         true
     }
 
@@ -228,9 +280,13 @@ impl Alerts {
         }
     }
 
-    /// Hands what is due of a group to the notifiers, and notes what they delivered.
-    fn tell(&self, group_id: &str, time_ns: i64, engine: &dyn Engine) {
-        let Some((group, mut due)) = self.due(group_id, time_ns) else { return };
+    /// Notes what the notifiers delivered, keeps the state of a group if it changed, and hands what
+    /// is due of it to the notifiers.
+    fn tell(&self, group_id: &str, time_ns: i64, engine: &dyn Engine, output: &dyn Output) {
+        let found = self.due(group_id, time_ns);
+        // It may arrive, and nobody learn that: the ends that are owed then are kept before.
+        self.keep(group_id, output);
+        let Some((group, mut due)) = found else { return };
         // Lines are read without a lock. The rules of a group are told by one thread at a time.
         for due in due.iter_mut().filter(|due| due.wants_line) {
             let news = due.notification.alerts.iter_mut();
@@ -256,7 +312,7 @@ impl Alerts {
         let inner = &mut *guard;
         for notifier in notifiers.iter() {
             for delivery in notifier.take_ended() {
-                inner.take_delivery(&notifier.policy().name, delivery);
+                inner.take_delivery(&notifier.policy().name, &delivery);
             }
         }
         let state = inner.groups.get_mut(group_id)?;
@@ -275,12 +331,14 @@ impl Alerts {
                     notifier.is_some_and(|n| !has_ended || n.policy().sends_resolved)
                 });
             }
-            for notifier in notifiers.iter().filter(|n| !n.is_busy_with(&rule.id)) {
+            state.is_changed |= status.hold(&inner.silences, time_ns);
+            for notifier in notifiers.iter().filter(|n| n.may_tell(&rule.id, time_ns)) {
                 let alerts = status.state.alerts();
                 let policy = notifier.policy();
                 let silences = &inner.silences;
                 let url = &self.external_url;
                 if let Some(due) = due(policy, &group, rule, alerts, silences, time_ns, url) {
+                    state.is_changed |= status.hand_over(&policy.name, &due);
                     all.push(Due {
                         notifier: policy.name.clone(),
                         wants_line: policy.wants_line,
@@ -293,14 +351,19 @@ impl Alerts {
         Some((group, all))
     }
 
-    /// Gives the state of a group out, if it changed.
+    /// Gives the state of a group out, if it changed. What cannot be kept is given out again by the
+    /// next call.
     fn keep(&self, group_id: &str, output: &dyn Output) {
         let bytes = self.lock().groups.get_mut(group_id).and_then(|state| {
             let rules = state.rules.iter().map(|(id, status)| (id.as_str(), &status.state));
             std::mem::take(&mut state.is_changed).then(|| snapshot::write(rules))
         });
-        if let Some(bytes) = bytes {
-            output.keep(group_id, Some(&bytes));
+        let Some(bytes) = bytes else { return };
+        if output.keep(group_id, Some(&bytes)) {
+            return;
+        }
+        if let Some(state) = self.lock().groups.get_mut(group_id) {
+            state.is_changed = true;
         }
     }
 }

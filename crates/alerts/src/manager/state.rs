@@ -8,9 +8,12 @@ use text::duration::ns;
 
 use crate::alert::{Change, State, Told};
 use crate::evaluation::RuleState;
-use crate::notify::Delivery;
+use crate::notify::{Delivery, Notification};
 use crate::rule::{Group, Rule};
 use crate::silence::Silences;
+
+/// How exactly it is known until when a silence covered the end of an alert.
+const HELD_STEP: Duration = Duration::from_secs(3600);
 
 /// What the lock of [`Alerts`](super::Alerts) guards.
 #[derive(Default)]
@@ -50,6 +53,49 @@ pub struct Evaluation {
     pub took: Duration,
     pub rows: usize,
     pub error: Option<String>,
+}
+
+impl RuleStatus {
+    /// Notes that a notification is handed over to the notifier `name`: whoever gets it takes its
+    /// alerts for firing, whatever becomes known of that. Returns whether that is news.
+    pub fn hand_over(&mut self, name: &str, notification: &Notification) -> bool {
+        let alerts = notification.alerts.iter().map(|one| (&one.labels, one.is_firing));
+        let counted = notification.left_out.iter().map(|one| (&one.labels, one.is_firing));
+        let firing = alerts.chain(counted).filter(|(_, is_firing)| *is_firing);
+        let mut is_changed = false;
+        for (labels, _) in firing {
+            let Some(alert) = self.state.alert_mut(labels) else { continue };
+            let unknown = Told {
+                is_firing: false,
+                is_acknowledged: false,
+                at_ns: notification.time_ns,
+                is_open: false,
+            };
+            let told = alert.told.entry(name.to_owned()).or_insert(unknown);
+            is_changed |= !told.is_open;
+            told.is_open = true;
+        }
+        is_changed
+    }
+
+    /// Notes of alerts that ended, and whose ends somebody is owed, that a silence covers them at
+    /// `time_ns`: they are kept until it ends. Returns whether that is to be kept.
+    pub fn hold(&mut self, silences: &Silences, time_ns: i64) -> bool {
+        let mut is_changed = false;
+        for alert in self.state.alerts_mut() {
+            let is_owed = alert.told.values().any(Told::owes_end);
+            let held_ns = alert.held_at_ns.unwrap_or(i64::MIN);
+            let is_noted = time_ns.saturating_sub(held_ns).saturating_abs() < ns(HELD_STEP);
+            if alert.state != State::Inactive || !is_owed || is_noted {
+                continue;
+            }
+            if silences.covering(&alert.labels, time_ns).is_some() {
+                alert.held_at_ns = Some(time_ns);
+                is_changed = true;
+            }
+        }
+        is_changed
+    }
 }
 
 impl GroupState {
@@ -137,28 +183,28 @@ impl Inner {
         Some((state.group.clone(), time_ns))
     }
 
-    /// Notes on the alerts of a notification that the notifier `name` delivered it.
-    pub fn take_delivery(&mut self, name: &str, delivery: Delivery) {
+    /// Notes on the alerts of a notification that the notifier `name` delivered them.
+    pub fn take_delivery(&mut self, name: &str, delivery: &Delivery) {
         let notification = &delivery.notification;
-        if !delivery.is_told {
-            return;
-        }
         let mut states = self.groups.values_mut();
         let Some(state) = states.find(|state| state.rules.contains_key(&notification.rule_id))
         else {
             return;
         };
-        state.is_changed = true;
         let Some(status) = state.rules.get_mut(&notification.rule_id) else { return };
-        for notice in &notification.alerts {
-            if let Some(alert) = status.state.alert_mut(&notice.labels) {
-                let told = Told {
-                    is_firing: notice.is_firing,
-                    is_acknowledged: notice.is_acknowledged,
-                    at_ns: notification.time_ns,
-                };
-                alert.told.insert(name.to_owned(), told);
-            }
+        let alerts = notification.alerts.iter().enumerate();
+        let taken = alerts.filter(|(place, _)| delivery.taken.contains(place));
+        let taken = taken.map(|(_, one)| (&one.labels, one.is_firing, one.is_acknowledged));
+        // Those that are counted alone are told with the others, or not at all.
+        let is_whole = delivery.taken.len() == notification.alerts.len();
+        let counted = notification.left_out.iter().filter(|_| is_whole);
+        let counted = counted.map(|one| (&one.labels, one.is_firing, one.is_acknowledged));
+        for (labels, is_firing, is_acknowledged) in taken.chain(counted) {
+            let Some(alert) = status.state.alert_mut(labels) else { continue };
+            let at_ns = notification.time_ns;
+            let told = Told { is_firing, is_acknowledged, at_ns, is_open: is_firing };
+            alert.told.insert(name.to_owned(), told);
+            state.is_changed = true;
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Groups over time: notifications, silences, restarts, changed rules, missed evaluations.
 
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use super::*;
@@ -31,18 +32,28 @@ impl Clock for FakeClock {
     }
 }
 
-/// Keeps what it is sent; fails while a test says so.
+/// Keeps what it is sent; fails while a test says so. What is in `2` is answered first, and then it
+/// has the alerts at the places in `3`.
 #[derive(Clone, Default)]
-struct Mailbox(Arc<Mutex<(Vec<Notification>, bool)>>);
+struct Mailbox(Arc<Mutex<Contents>>);
+
+type Contents = (Vec<Notification>, bool, VecDeque<Sent>, BTreeSet<usize>);
 
 impl Channel for Mailbox {
     fn send(&mut self, notification: &Notification) -> Sent {
         let mut state = self.0.lock().unwrap();
+        if let Some(answer) = state.2.pop_front() {
+            return answer;
+        }
         if state.1 {
             return Sent::Failed { fault: sinks::Fault::new("down", ""), retry_after: None };
         }
         state.0.push(notification.clone());
         Sent::Accepted
+    }
+
+    fn taken(&self) -> BTreeSet<usize> {
+        self.0.lock().unwrap().3.clone()
     }
 }
 
@@ -62,16 +73,20 @@ impl World {
 
     /// With a receiver that keeps incidents, or with one that does not.
     fn with(is_of_incidents: bool) -> World {
-        let clock = Arc::new(FakeClock::default());
-        let mailbox = Mailbox::default();
-        let policy = Policy {
+        World::over(Policy {
             name: "mail".to_owned(),
             matchers: vec![Matcher::parse("severity!=low").unwrap()],
             repeat_interval: Duration::from_secs(600),
             sends_resolved: true,
             sends_acknowledged: is_of_incidents,
+            tells_each: is_of_incidents,
             wants_line: is_of_incidents,
-        };
+        })
+    }
+
+    fn over(policy: Policy) -> World {
+        let clock = Arc::new(FakeClock::default());
+        let mailbox = Mailbox::default();
         let notifier = Notifier::start(
             policy,
             Box::new(mailbox.clone()),
@@ -92,6 +107,15 @@ impl World {
             mailbox,
             minute: 0,
         }
+    }
+
+    /// A world after a restart at this time, with what was kept, and with rules.
+    fn restarted(&self, rules: &str) -> World {
+        let mut next = World::new();
+        *next.output.kept.lock().unwrap() = self.output.kept.lock().unwrap().clone();
+        next.minute = self.minute;
+        assert!(next.set_rules(rules).is_empty());
+        next
     }
 
     fn set_rules(&self, text: &str) -> Vec<String> {
@@ -124,6 +148,10 @@ impl World {
     fn series(&self, hosts: &[&str]) {
         let rows = hosts.iter().map(|host| row(&[("h", host)], 1.0));
         self.engine.answer("x", Ok(rows.collect()));
+    }
+
+    fn put_silence(&self, silence: Silence, id: &str) {
+        self.alerts.put_silence(silence, id, |_| Ok::<(), SilenceError>(())).unwrap();
     }
 
     fn states(&self) -> Vec<(String, State, bool)> {
@@ -207,7 +235,7 @@ fn silenced_alerts_are_not_told() {
         created_by: String::new(),
         comment: String::new(),
     };
-    world.alerts.put_silence(silence, "s1").unwrap();
+    world.put_silence(silence, "s1");
     assert_eq!(world.minute(), ["A:+b"]);
     let states = world.states();
     assert_eq!(states[0], ("a".to_owned(), State::Firing, true));
@@ -340,8 +368,8 @@ fn who_works_on_an_alert_is_told_to_a_service_of_incidents() {
             created_by: "ann".to_owned(),
             comment: comment.to_owned(),
         };
-        world.alerts.put_silence(silence("Acknowledged", "a"), "s1").unwrap();
-        world.alerts.put_silence(silence("upgrade", "b"), "s2").unwrap();
+        world.put_silence(silence("Acknowledged", "a"), "s1");
+        world.put_silence(silence("upgrade", "b"), "s2");
         // The acknowledgement is told once, and the end of the alert as well.
         let told = if is_of_incidents { vec!["A:+a"] } else { vec![] };
         assert_eq!(world.minute(), told);
@@ -391,6 +419,7 @@ fn notifiers_come_and_go_while_rules_run() {
         repeat_interval: Duration::from_secs(repeat_s),
         sends_resolved: true,
         sends_acknowledged: false,
+        tells_each: false,
         wants_line: false,
     };
     let start = |policy, mailbox: &Mailbox| {
@@ -415,4 +444,194 @@ fn notifiers_come_and_go_while_rules_run() {
     assert_eq!(world.minute(), ["A:-a"]);
     assert_eq!(world.alerts.notifiers().len(), 1);
     assert_eq!(other.0.lock().unwrap().0.len(), 1);
+}
+
+#[test]
+fn what_is_refused_is_no_news_that_was_told() {
+    let mut world = World::new();
+    world.set_rules(RULES);
+    world.series(&["a"]);
+    world.minute();
+    let fault = sinks::Fault::new("answered 400", "");
+    world.mailbox.0.lock().unwrap().2.push_back(Sent::Refused(fault));
+    assert!(world.minute().is_empty());
+    let (_, counts) = world.alerts.notifiers().remove(0);
+    assert_eq!((counts.refused, counts.sent), (1, 0));
+    assert_eq!(counts.last_error.unwrap().message, "answered 400");
+    // The next minute is soon enough for a receiver that refuses.
+    let rule_id = world.alerts.groups()[0].group.rules[0].id.clone();
+    let notifiers = world.alerts.lock_notifiers();
+    assert_eq!(notifiers[0].take_ended().len(), 1);
+    assert!(!notifiers[0].may_tell(&rule_id, 2 * MINUTE + 59 * SECOND));
+    assert!(notifiers[0].may_tell(&rule_id, 3 * MINUTE));
+    drop(notifiers);
+    assert_eq!(world.minute(), ["A:+a"]);
+    assert!(world.minute().is_empty());
+    assert_eq!(world.alerts.notifiers()[0].1.last_error, None);
+}
+
+#[test]
+fn of_a_notification_that_is_refused_in_part_the_rest_is_told_again() {
+    let mut world = World::with(true);
+    world.set_rules(RULES);
+    world.series(&["a", "b"]);
+    world.minute();
+    let mut mailbox = world.mailbox.0.lock().unwrap();
+    mailbox.2.push_back(Sent::InPart);
+    mailbox.2.push_back(Sent::Refused(sinks::Fault::new("answered 400", "")));
+    mailbox.3 = BTreeSet::from([0]);
+    drop(mailbox);
+    assert!(world.minute().is_empty());
+    assert_eq!(world.minute(), ["A:+b"]);
+    assert!(world.minute().is_empty());
+    world.series(&[]);
+    assert_eq!(world.minute(), ["A:-a-b"]);
+}
+
+#[test]
+fn more_alerts_than_a_message_has_are_all_told() {
+    for is_of_incidents in [false, true] {
+        let mut world = World::with(is_of_incidents);
+        world.set_rules(RULES);
+        let hosts: Vec<String> = (0..501).map(|n| format!("h{n:03}")).collect();
+        let hosts: Vec<&str> = hosts.iter().map(String::as_str).collect();
+        world.series(&hosts);
+        world.minute();
+        let in_it = if is_of_incidents { 501 } else { 500 };
+        for (sign, is_there) in [('+', true), ('-', false)] {
+            let series: &[&str] = if is_there { &hosts } else { &[] };
+            world.series(series);
+            let told = world.minute();
+            assert_eq!(told.len(), 1);
+            assert_eq!(told[0].matches(sign).count(), in_it);
+            assert!(world.minute().is_empty());
+        }
+    }
+}
+
+#[test]
+fn news_come_before_what_is_known() {
+    let mut world = World::new();
+    world.set_rules(RULES);
+    let hosts: Vec<String> = (0..500).map(|n| format!("h{n:03}")).collect();
+    let mut hosts: Vec<&str> = hosts.iter().map(String::as_str).collect();
+    world.series(&hosts);
+    world.minute();
+    assert_eq!(world.minute().len(), 1);
+    hosts.push("z");
+    world.series(&hosts);
+    assert!(world.minute().is_empty());
+    let told = world.minute();
+    assert!(told.len() == 1 && told[0].starts_with("A:+z+"), "{told:?}");
+    assert!(world.minute().is_empty());
+}
+
+#[test]
+fn an_alert_that_ends_during_a_restart_is_told_as_ended() {
+    let mut world = World::new();
+    world.set_rules(RULES);
+    world.series(&["a", "b"]);
+    world.minute();
+    assert_eq!(world.minute(), ["A:+a+b"]);
+    // A crash: that it was delivered is not kept, and that it was sent is.
+    let mut crashed = world.restarted(RULES);
+    crashed.series(&["b"]);
+    assert_eq!(crashed.minute(), ["A:-a+b"]);
+    // An orderly end: nothing is told twice.
+    world.alerts.close(&world.output);
+    let mut next = world.restarted(RULES);
+    next.series(&["a", "b"]);
+    assert!(next.minute().is_empty());
+    let mut next = world.restarted(RULES);
+    next.series(&[]);
+    assert_eq!(next.minute(), ["A:-a-b"]);
+    assert!(next.minute().is_empty());
+}
+
+#[test]
+fn the_end_is_told_of_what_may_have_arrived() {
+    let mut world = World::new();
+    world.set_rules(RULES);
+    world.series(&["a"]);
+    world.minute();
+    // It may have arrived, and the answer was lost.
+    let fault = sinks::Fault::new("answered 400", "");
+    world.mailbox.0.lock().unwrap().2.push_back(Sent::Refused(fault));
+    assert!(world.minute().is_empty());
+    world.series(&[]);
+    assert_eq!(world.minute(), ["A:-a"]);
+    assert!(world.minute().is_empty());
+}
+
+#[test]
+fn a_state_that_cannot_be_kept_is_kept_later() {
+    let mut world = World::new();
+    world.set_rules(RULES);
+    world.series(&["a"]);
+    world.output.is_full.store(true, Ordering::SeqCst);
+    world.minute();
+    assert!(world.output.kept.lock().unwrap().is_empty());
+    world.output.is_full.store(false, Ordering::SeqCst);
+    world.alerts.close(&world.output);
+    assert_eq!(world.restarted(RULES).states()[0].1, State::Pending);
+}
+
+#[test]
+fn the_end_of_an_alert_is_told_behind_a_silence_of_days() {
+    let mut world = World::new();
+    world.set_rules(RULES);
+    world.series(&["a"]);
+    world.minute();
+    assert_eq!(world.minute(), ["A:+a"]);
+    let silence = Silence {
+        id: String::new(),
+        matchers: vec![Matcher::parse("h=a").unwrap()],
+        starts_at_ns: 0,
+        ends_at_ns: 40 * 60 * MINUTE,
+        created_by: String::new(),
+        comment: String::new(),
+    };
+    world.put_silence(silence, "s1");
+    world.series(&[]);
+    for hour in 1..40 {
+        world.minute = hour * 60 - 1;
+        assert!(world.minute().is_empty());
+    }
+    world.minute = 40 * 60;
+    assert_eq!(world.minute(), ["A:-a"]);
+    assert!(world.minute().is_empty());
+}
+
+#[test]
+fn what_a_notifier_delivered_counts_when_another_takes_its_place() {
+    let mut world = World::new();
+    world.set_rules(RULES);
+    world.series(&["a"]);
+    world.minute();
+    assert_eq!(world.minute(), ["A:+a"]);
+    let policy = world.alerts.lock_notifiers()[0].policy().clone();
+    let clock = Arc::new(sinks::SystemClock);
+    let channel = Box::new(world.mailbox.clone());
+    let other = Notifier::start(policy, channel, clock, Box::new(|| 0.5)).unwrap();
+    world.alerts.put_notifier(other);
+    assert!(world.minute().is_empty());
+}
+
+#[test]
+fn a_silence_that_cannot_be_kept_silences_nothing() {
+    let world = World::new();
+    let silence = Silence {
+        id: String::new(),
+        matchers: vec![Matcher::parse("h=a").unwrap()],
+        starts_at_ns: 0,
+        ends_at_ns: i64::MAX,
+        created_by: String::new(),
+        comment: String::new(),
+    };
+    let full = |_: &Silences| Err(SilenceError::Full);
+    world.alerts.put_silence(silence.clone(), "s1", full).unwrap_err();
+    assert!(world.alerts.silences().is_empty());
+    world.put_silence(silence, "s1");
+    world.alerts.end_silence("s1", full).unwrap_err();
+    assert_eq!(world.alerts.silences()[0].ends_at_ns, i64::MAX);
 }

@@ -3,32 +3,46 @@
 //! Alertmanager takes an alert for ended when it was not told again before `endsAt`, so a notifier
 //! of it repeats alerts each minute. It also decides who is told: groups, routes and mails are its.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Value, json};
 use sinks::{ClientOptions, Fault};
 use text::time::format_time;
 
 use super::endpoint::{Endpoint, Reach};
-use super::{Channel, Notification, Sent};
+use super::progress::Progress;
+use super::{ALERTS_MAX, Channel, Notice, Notification, Sent};
 use crate::labels::Labels;
 
 /// One server with Alertmanager's API.
-pub struct Alertmanager(Endpoint);
+pub struct Alertmanager {
+    endpoint: Endpoint,
+    progress: Progress,
+}
 
 impl Alertmanager {
     /// The server of `options`. Connects to nothing yet.
     pub fn new(options: &ClientOptions, reach: Reach) -> Result<Alertmanager, Fault> {
-        Endpoint::new(options, reach, Vec::new()).map(Alertmanager)
+        let endpoint = Endpoint::new(options, reach, Vec::new())?;
+        Ok(Alertmanager { endpoint, progress: Progress::default() })
     }
 }
 
 impl Channel for Alertmanager {
     fn send(&mut self, notification: &Notification) -> Sent {
-        self.0.post("/api/v2/alerts", &body(notification))
+        let Alertmanager { endpoint, progress } = self;
+        progress.send(notification, ALERTS_MAX, |notices| {
+            endpoint.post("/api/v2/alerts", &body(notices))
+        })
+    }
+
+    fn taken(&self) -> BTreeSet<usize> {
+        self.progress.taken()
     }
 }
 
-fn body(notification: &Notification) -> Value {
-    let alerts = notification.alerts.iter().map(|notice| {
+fn body(notices: &[&Notice]) -> Value {
+    let alerts = notices.iter().map(|notice| {
         json!({
             "labels": with_known_names(&notice.labels),
             "annotations": with_known_names(&notice.annotations_with_line()),

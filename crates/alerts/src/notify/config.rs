@@ -220,6 +220,7 @@ impl NotifierConfig {
             repeat_interval,
             sends_resolved: self.send_resolved.unwrap_or(true),
             sends_acknowledged: receivers.iter().any(|receiver| receiver.keeps_incidents()),
+            tells_each: receivers.iter().any(|receiver| receiver.tells_each()),
             wants_line: self.sample_line.unwrap_or(false),
         };
         let is_one = receivers.len() == 1;

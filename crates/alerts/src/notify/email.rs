@@ -1,43 +1,40 @@
 //! E-mail by SMTP: one mail for each notification, as plain text.
 //!
+//! An address that the server refuses keeps the mail from no other one: the notification counts as
+//! told, and the address is shown as an error. What the server may take later for some addresses is
+//! tried again for those alone.
+//!
 //! Values of log lines stand in the body alone, which the library encodes. Of the subject, which
 //! has the names of rule and group, control characters are replaced, so that no text can add a
 //! header.
 //!
 //! The same servers send dashboards ([`Mail`]): as HTML, as plain text, and as an attached file.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
-use std::net::ToSocketAddrs as _;
 use std::path::Path;
 use std::time::Duration;
 
 use cluster::engines::Secret;
 use lettre::message::header::{ContentTransferEncoding, ContentType};
 use lettre::message::{Attachment, Body, Mailbox, Message, MultiPart};
-use lettre::transport::smtp::authentication::Credentials;
-use lettre::transport::smtp::client::{Certificate, CertificateStore, Tls, TlsParameters};
-use lettre::{SmtpTransport, Transport};
 use sinks::Fault;
+use text::duration::ns;
 
 use super::endpoint::Reach;
-use super::message::{Templates, one_line, state_line};
+use super::message::{Templates, cut_chars, one_line, state_line};
+use super::smtp::{Encryption, Smtp};
 use super::{Channel, Notice, Notification, Sent};
+use crate::labels::id_of;
 
 /// Bytes of a body; the rest of a longer one is left out.
 const BODY_BYTES_MAX: usize = 256 << 10;
-/// The longest time for each step of the protocol.
-const STEP: Duration = Duration::from_secs(20);
-
-/// How the connection to a mail server is encrypted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Encryption {
-    /// From the start, as on port 465.
-    Tls,
-    /// By STARTTLS, as on port 587; a server without it is refused.
-    StartTls,
-    /// Not at all.
-    None,
-}
+/// Characters of an error that names receivers.
+const ERROR_CHARS_MAX: usize = 2_000;
+/// Rules of which it is known who has the news. Of one beyond, some may get a mail twice.
+const RULES_MAX: usize = 1_000;
+/// How long those who have the news of a rule get it no second time, while others do not.
+const KNOWN: Duration = Duration::from_secs(4 * 3600);
 
 /// How mails are sent.
 #[derive(Debug, Clone)]
@@ -108,14 +105,24 @@ impl Mail {
 
 /// Sends mails.
 pub struct Email {
-    transport: SmtpTransport,
+    smtp: Smtp,
     from: Mailbox,
     to: Vec<Mailbox>,
-    password: Option<Secret>,
-    host: String,
-    port: u16,
-    reach: Reach,
     templates: Templates,
+    /// Who has the news of a rule, while the server may take them for others later.
+    known: BTreeMap<String, Known>,
+    /// The places of the alerts that somebody has of a mail that is refused for others.
+    taken: BTreeSet<usize>,
+}
+
+/// Who of the receivers has some news.
+struct Known {
+    /// An id of the news.
+    news: String,
+    /// The time of the notification that they came with first.
+    since_ns: i64,
+    /// Places among the receivers.
+    receivers: BTreeSet<usize>,
 }
 
 impl Email {
@@ -127,90 +134,75 @@ impl Email {
         reach: Reach,
         templates: Templates,
     ) -> Result<Email, Fault> {
-        let tls = match options.encryption {
-            Encryption::None => Tls::None,
-            Encryption::Tls => Tls::Wrapper(parameters(&options.host, ca)?),
-            Encryption::StartTls => Tls::Required(parameters(&options.host, ca)?),
-        };
-        let mut builder = SmtpTransport::builder_dangerous(&options.host)
-            .port(options.port)
-            .tls(tls)
-            .timeout(Some(STEP));
-        if let Some((user, password)) = &options.login {
-            let password = password.expose().to_owned();
-            builder = builder.credentials(Credentials::new(user.clone(), password));
-        }
         Ok(Email {
-            transport: builder.build(),
+            smtp: Smtp::new(options, ca, reach)?,
             from: options.from.clone(),
             to: options.to.clone(),
-            password: options.login.as_ref().map(|(_, password)| password.clone()),
-            host: options.host.clone(),
-            port: options.port,
-            reach,
             templates,
+            known: BTreeMap::new(),
+            taken: BTreeSet::new(),
         })
     }
 
-    /// Why the mail server may not be asked, by the addresses that its name has now.
-    fn refusal(&self) -> Option<Fault> {
-        if self.reach == Reach::Any {
-            return None;
-        }
-        // A name without an address is reported by the attempt itself.
-        let addresses = (self.host.as_str(), self.port).to_socket_addrs().ok()?;
-        let refused = addresses.map(|address| address.ip()).find(|ip| !self.reach.allows(*ip))?;
-        Some(Fault::new(
-            format!("the mail server {}: {}", self.host, self.reach.refusal(refused)),
-            "",
-        ))
-    }
-
-    /// Sends a mail that is no notification. Blocks up to the time limits of the protocol.
+    /// Sends a mail that is no notification. Blocks up to the time limits of the protocol. It is
+    /// refused if the server took it for some receivers alone: another attempt would send it to
+    /// them again.
     pub fn send_mail(&self, mail: &Mail) -> Sent {
-        match mail.message(&self.from, &self.to) {
-            Ok(message) => self.transmit(&message),
+        let message = match mail.message(&self.from, &self.to) {
+            Ok(message) => message,
             Err(error) => {
                 let what = format!("the mail cannot be written: {}", one_line(&error));
-                Sent::Refused(Fault::new(what, "correct the addresses"))
+                return Sent::Refused(Fault::new(what, "correct the addresses"));
             }
+        };
+        let handed = self.smtp.send(&message, &BTreeSet::new());
+        match (handed.failed, handed.taken.is_empty()) {
+            (Some(fault), true) => Sent::Failed { fault, retry_after: None },
+            (Some(fault), false) => {
+                let mut refused = handed.refused;
+                refused.push(fault.what);
+                Sent::Refused(refusal(&refused, true))
+            }
+            (None, _) if handed.refused.is_empty() => Sent::Accepted,
+            (None, is_empty) => Sent::Refused(refusal(&handed.refused, !is_empty)),
         }
     }
 
-    fn transmit(&self, message: &Message) -> Sent {
-        if let Some(fault) = self.refusal() {
-            return Sent::Failed { fault, retry_after: None };
-        }
-        let Err(error) = self.transport.send(message) else { return Sent::Accepted };
-        let mut text = error.to_string();
-        let mut source = std::error::Error::source(&error);
-        while let Some(cause) = source {
-            let _ = write!(text, ": {cause}");
-            source = cause.source();
-        }
-        if let Some(password) = &self.password {
-            text = password.hidden_in(&text);
-        }
-        let (host, port) = (&self.host, self.port);
-        let what = format!("the mail server {host}:{port}: {}", one_line(&text));
-        // A permanent answer to the login may be corrected; one to the mail itself stays.
-        let is_login =
-            error.status().is_some_and(|code| matches!(u16::from(code), 530 | 534 | 535 | 538));
-        if error.is_permanent() && !is_login {
-            let remedy = "the server does not take this mail; see its log";
-            return Sent::Refused(Fault::new(what, remedy));
-        }
-        let remedy = match (is_login, error.is_tls()) {
-            (true, _) => "correct user and password of the notifier",
-            (_, true) => "check `tls` and `ca` of the notifier",
-            _ => "check that the server runs, its address and the network",
-        };
-        Sent::Failed { fault: Fault::new(what, remedy), retry_after: None }
+    /// Who has the news of a notification.
+    fn known(&mut self, notification: &Notification) -> Known {
+        let (news, time_ns) = (news(notification), notification.time_ns);
+        let known = self.known.remove(&notification.rule_id);
+        let known = known.filter(|known| {
+            let age_ns = time_ns.saturating_sub(known.since_ns).saturating_abs();
+            known.news == news && age_ns < ns(KNOWN)
+        });
+        known.unwrap_or_else(|| Known { news, since_ns: time_ns, receivers: BTreeSet::new() })
     }
+}
+
+/// Why a mail is refused for some receivers or all.
+fn refusal(refused: &[String], others_have_it: bool) -> Fault {
+    let remedy = match others_have_it {
+        true => "the other receivers have the mail; correct these addresses, or remove them",
+        false => "the server does not take this mail; see its log",
+    };
+    Fault::new(cut_chars(&refused.join("; "), ERROR_CHARS_MAX), remedy)
+}
+
+/// An id of what is new in a notification.
+fn news(notification: &Notification) -> String {
+    let news = notification.alerts.iter().filter(|notice| notice.is_due).map(|notice| {
+        let state = (notice.is_firing, notice.is_acknowledged, notice.starts_at_ns);
+        format!("{} {state:?}", notice.fingerprint())
+    });
+    let left_out = format!("{} left out", notification.left_out.len());
+    let news: Vec<String> = news.chain([left_out]).collect();
+    id_of(news.iter().map(String::as_str))
 }
 
 impl Channel for Email {
     fn send(&mut self, notification: &Notification) -> Sent {
+        self.taken.clear();
         let subject = self.templates.subject(notification);
         let body = body(notification, &self.templates);
         let mut message = Message::builder().from(self.from.clone()).subject(subject);
@@ -224,20 +216,31 @@ impl Channel for Email {
                 return Sent::Refused(Fault::new(what, "correct `from` and `to` of the notifier"));
             }
         };
-        self.transmit(&message)
+        let mut known = self.known(notification);
+        let handed = self.smtp.send(&message, &known.receivers);
+        known.receivers.extend(handed.taken);
+        let somebody_has_it = !known.receivers.is_empty();
+        if let Some(fault) = handed.failed {
+            if somebody_has_it {
+                if self.known.len() >= RULES_MAX {
+                    self.known.pop_first();
+                }
+                self.known.insert(notification.rule_id.clone(), known);
+            }
+            return Sent::Failed { fault, retry_after: None };
+        }
+        if handed.refused.is_empty() {
+            return Sent::Accepted;
+        }
+        if somebody_has_it {
+            self.taken = (0..notification.alerts.len()).collect();
+        }
+        Sent::Refused(refusal(&handed.refused, somebody_has_it))
     }
-}
 
-fn parameters(host: &str, ca: Option<&Path>) -> Result<TlsParameters, Fault> {
-    let pem = cluster::engines::roots::pem(ca)?;
-    let failed = |error: lettre::transport::smtp::Error| {
-        Fault::new(format!("TLS cannot be set up: {error}"), "check the certificates of `ca`")
-    };
-    TlsParameters::builder(host.to_owned())
-        .certificate_store(CertificateStore::None)
-        .add_root_certificate(Certificate::from_pem(&pem).map_err(failed)?)
-        .build_rustls()
-        .map_err(failed)
+    fn taken(&self) -> BTreeSet<usize> {
+        self.taken.clone()
+    }
 }
 
 fn body(notification: &Notification, templates: &Templates) -> String {
@@ -264,8 +267,8 @@ fn body(notification: &Notification, templates: &Templates) -> String {
             text.push('\n');
         }
     }
-    if notification.left_out > 0 {
-        let _ = writeln!(text, "{} more alerts are left out.", notification.left_out);
+    if !notification.left_out.is_empty() {
+        let _ = writeln!(text, "{} more alerts are left out.", notification.left_out.len());
     }
     text
 }
@@ -291,6 +294,7 @@ fn indented(value: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::LeftOut;
     use super::*;
 
     #[test]
@@ -313,7 +317,7 @@ mod tests {
                 is_acknowledged: false,
                 line: None,
             }],
-            left_out: 2,
+            left_out: vec![LeftOut { labels: pairs(), is_firing: true, is_acknowledged: false }; 2],
             time_ns: 0,
         };
         let mailbox: Mailbox = "a@example.com".parse().unwrap();

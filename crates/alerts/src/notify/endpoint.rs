@@ -151,11 +151,14 @@ impl Endpoint {
         match reply.status {
             200..=299 => Sent::Accepted,
             429 => failed("", reply.retry_after.or_else(|| asked_wait(&reply.body))),
-            408 | 500.. => failed("", reply.retry_after),
-            401 | 403 => {
+            408 | 409 | 423 | 425 | 500.. => failed("", reply.retry_after),
+            401 | 403 | 407 => {
                 failed("correct the token, key or password of the notifier", reply.retry_after)
             }
-            404 | 405 => failed("correct the address of the notifier", reply.retry_after),
+            // Redirects are not followed.
+            300..=399 | 404 | 405 | 410 => {
+                failed("correct the address of the notifier", reply.retry_after)
+            }
             _ => Sent::Refused(Fault::new(what, "the receiver does not take this notification")),
         }
     }

@@ -3,7 +3,9 @@
 //!
 //! The key is that of the rule and of the alert's labels, so a repeated event changes the incident
 //! that there is. Of a notification, events are sent one after another for the alerts with news; if
-//! one fails, the next attempt goes on with it.
+//! one fails, the next attempt goes on with it, and those before count as told.
+
+use std::collections::BTreeSet;
 
 use serde_json::{Map, Value, json};
 use sinks::{ClientOptions, Fault};
@@ -13,6 +15,7 @@ use cluster::engines::Secret;
 
 use super::endpoint::{Endpoint, Reach};
 use super::message::{Templates, cut_chars, one_line, plain};
+use super::progress::Progress;
 use super::{Channel, Notice, Notification, Sent};
 use crate::labels::Labels;
 
@@ -94,43 +97,6 @@ impl Action {
     }
 }
 
-/// How far the events of a notification were sent.
-#[derive(Default)]
-struct Progress {
-    /// The rule and the time of the notification.
-    of: (String, i64),
-    done: usize,
-    refused: Option<Fault>,
-}
-
-impl Progress {
-    /// Sends an event for each alert with news, beginning behind those that the attempt before
-    /// sent. What one event is refused for keeps the others from nothing.
-    fn send(
-        &mut self,
-        notification: &Notification,
-        mut event: impl FnMut(&Notice) -> Sent,
-    ) -> Sent {
-        let of = (notification.rule_id.clone(), notification.time_ns);
-        if self.of != of {
-            *self = Progress { of, ..Progress::default() };
-        }
-        let news: Vec<&Notice> = notification.alerts.iter().filter(|one| one.is_due).collect();
-        while let Some(notice) = news.get(self.done) {
-            match event(notice) {
-                Sent::Accepted => {}
-                Sent::Refused(fault) => self.refused = Some(fault),
-                failed @ Sent::Failed { .. } => return failed,
-            }
-            self.done += 1;
-        }
-        match std::mem::take(self).refused {
-            Some(fault) => Sent::Refused(fault),
-            None => Sent::Accepted,
-        }
-    }
-}
-
 /// PagerDuty, by the Events API v2.
 pub struct PagerDuty {
     endpoint: Endpoint,
@@ -193,12 +159,16 @@ impl PagerDuty {
 impl Channel for PagerDuty {
     fn send(&mut self, notification: &Notification) -> Sent {
         let mut progress = std::mem::take(&mut self.progress);
-        let sent = progress.send(notification, |notice| {
+        let sent = progress.send_each(notification, |notice| {
             let event = self.event(notification, notice);
             self.endpoint.post("/v2/enqueue", &event)
         });
         self.progress = progress;
         sent
+    }
+
+    fn taken(&self) -> BTreeSet<usize> {
+        self.progress.taken()
     }
 }
 
@@ -247,7 +217,7 @@ impl Opsgenie {
 impl Channel for Opsgenie {
     fn send(&mut self, notification: &Notification) -> Sent {
         let mut progress = std::mem::take(&mut self.progress);
-        let sent = progress.send(notification, |notice| {
+        let sent = progress.send_each(notification, |notice| {
             let of_known = |action: &str| {
                 let key = key_of(notification, notice);
                 format!("/v2/alerts/{key}/{action}?identifierType=alias")
@@ -263,6 +233,10 @@ impl Channel for Opsgenie {
         self.progress = progress;
         sent
     }
+
+    fn taken(&self) -> BTreeSet<usize> {
+        self.progress.taken()
+    }
 }
 
 /// The key of an incident: letters, digits and `-`, far fewer than the services allow.
@@ -277,7 +251,14 @@ fn summary(
     templates: &Templates,
     chars_max: usize,
 ) -> String {
-    let one = Notification { alerts: vec![notice.clone()], left_out: 0, ..notification.clone() };
+    let one = Notification {
+        rule_id: notification.rule_id.clone(),
+        rule: notification.rule.clone(),
+        group: notification.group.clone(),
+        alerts: vec![notice.clone()],
+        left_out: Vec::new(),
+        time_ns: notification.time_ns,
+    };
     let summary = match notice.annotations.get("summary") {
         Some(summary) if !summary.trim().is_empty() && !templates.has_subject() => {
             format!("{}: {summary}", notification.rule)

@@ -174,10 +174,7 @@ fn render(
         Variable::Rule => Value::Text(Cow::Borrowed(&notification.rule)),
         Variable::Group => Value::Text(Cow::Borrowed(&notification.group)),
         Variable::Firing => Value::Float(notification.firing() as f64),
-        Variable::Resolved => {
-            let resolved = notification.alerts.iter().filter(|notice| !notice.is_firing);
-            Value::Float(resolved.count() as f64)
-        }
+        Variable::Resolved => Value::Float(notification.resolved() as f64),
         Variable::Labels => Value::Map(labels),
         Variable::Annotations => Value::Map(annotations),
         Variable::Label(name) => {

@@ -3,9 +3,17 @@
 //! After each evaluation, [`due`] decides for each notifier whether there is anything to tell about
 //! a rule: an alert began to fire, or ended, or fires for so long that it is told again. Then one
 //! [`Notification`] with all its firing alerts goes into the queue of the notifier. Of a rule, one
-//! notification at most is in the queue or on its way, and its alerts count as told only once it
-//! was delivered: what was lost by a crash, or given up after some attempts, is due again with the
-//! state of then. So a notifier that cannot be reached for hours gets no backlog of old news.
+//! notification at most is in the queue or on its way, and its alerts count as told only once the
+//! receiver took it: what was lost by a crash, refused, or given up after some attempts, is due
+//! again with the state of then. So a notifier that cannot be reached for hours gets no backlog of
+//! old news.
+//!
+//! A notification may arrive although its answer does not. So the end of an alert is told to
+//! whoever was sent that it fires, whether that counts as told or not ([`crate::Told`]).
+//!
+//! Alertmanager and services of incidents keep each alert by itself: they are told those with news
+//! and no others, all of them, in as many requests as that takes. A message to people has at most
+//! [`ALERTS_MAX`], and the number of the others.
 
 mod alertmanager;
 mod config;
@@ -16,20 +24,23 @@ mod keys;
 mod matrix;
 mod message;
 mod ntfy;
+mod progress;
 mod queue;
 mod receiver;
 mod slack;
+mod smtp;
 mod tables;
 mod teams;
 mod webhook;
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use sinks::Fault;
 use text::duration::ns;
 use text::time::format_time;
 
-use crate::alert::{Alert, State};
+use crate::alert::{Alert, State, Told};
 use crate::labels::{Labels, fingerprint};
 use crate::matcher::Matcher;
 use crate::rule::{Group, Rule};
@@ -44,9 +55,10 @@ pub use receiver::NotifierOptions;
 
 use message::{LINE_CHARS_MAX, SHOWN_MAX, Templates, cut_chars, plain};
 
-/// Alerts of one notification; those beyond are counted in it.
+/// Alerts of one notification to people or a webhook; those beyond are counted in it.
 ///
-/// limits.md, Alerts: alerts of a notification | {} | the rest is counted in it
+/// limits.md, Alerts: alerts of a notification to people or a webhook | {} | those with news come
+/// first; the rest is counted in it, and counts as told
 const ALERTS_MAX: usize = 500;
 
 /// The longest range of time that the link of an alert has; the end of a longer one is shown.
@@ -68,10 +80,21 @@ pub struct Notification {
     pub group: String,
     /// The alerts: those that fire, and those that ended since the last notification.
     pub alerts: Vec<Notice>,
-    /// How many more there are.
-    pub left_out: usize,
+    /// Those for which there was no room. They are counted in it, and count as told with it.
+    pub left_out: Vec<LeftOut>,
     /// The time of the evaluation, in nanoseconds since 1970.
     pub time_ns: i64,
+}
+
+/// An alert that a notification counts and does not show.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LeftOut {
+    /// The labels.
+    pub labels: Labels,
+    /// Whether it fires; otherwise it ended.
+    pub is_firing: bool,
+    /// Whether somebody said to work on it.
+    pub is_acknowledged: bool,
 }
 
 /// One alert of a notification. Times are in nanoseconds since 1970.
@@ -147,22 +170,25 @@ impl Notification {
             rule: TEST_NAME.to_owned(),
             group: "test".to_owned(),
             alerts: vec![notice],
-            left_out: 0,
+            left_out: Vec::new(),
             time_ns,
         }
     }
 
     /// Whether any alert fires.
     pub fn is_firing(&self) -> bool {
-        self.alerts.iter().any(|notice| notice.is_firing)
+        self.firing() > 0
     }
 
     /// How many alerts fire, those that are left out among them.
     fn firing(&self) -> usize {
-        match self.alerts.iter().filter(|notice| notice.is_firing).count() {
-            0 => 0,
-            firing => firing + self.left_out,
-        }
+        let left_out = self.left_out.iter().filter(|one| one.is_firing).count();
+        self.alerts.iter().filter(|notice| notice.is_firing).count() + left_out
+    }
+
+    /// How many alerts ended, those that are left out among them.
+    fn resolved(&self) -> usize {
+        self.alerts.len() + self.left_out.len() - self.firing()
     }
 
     /// The alerts that a message shows, those with news first, and how many there are beside.
@@ -170,7 +196,7 @@ impl Notification {
         let mut shown: Vec<&Notice> = self.alerts.iter().collect();
         shown.sort_by_key(|notice| (!notice.is_due, !notice.is_firing));
         shown.truncate(SHOWN_MAX);
-        let rest = self.alerts.len() - shown.len() + self.left_out;
+        let rest = self.alerts.len() - shown.len() + self.left_out.len();
         (shown, rest)
     }
 
@@ -217,6 +243,12 @@ impl Notification {
 pub trait Channel: Send {
     /// Sends a notification. May block up to the time limits of the channel.
     fn send(&mut self, notification: &Notification) -> Sent;
+
+    /// The places of the alerts that the receiver has of the notification that was sent last,
+    /// although it was not accepted as a whole.
+    fn taken(&self) -> BTreeSet<usize> {
+        BTreeSet::new()
+    }
 }
 
 /// What became of a notification.
@@ -224,7 +256,9 @@ pub trait Channel: Send {
 pub enum Sent {
     /// The receiver has it.
     Accepted,
-    /// The receiver will never take it.
+    /// A part of it was sent; the next call goes on with the rest.
+    InPart,
+    /// The receiver does not take it as it is, or not all of it ([`Channel::taken`]).
     Refused(Fault),
     /// It may be taken later.
     Failed {
@@ -248,6 +282,9 @@ pub struct Policy {
     pub sends_resolved: bool,
     /// Whether it is told that somebody works on an alert.
     pub sends_acknowledged: bool,
+    /// Whether the receiver keeps each alert by itself: it is told those with news and no others,
+    /// however many there are.
+    pub tells_each: bool,
     /// Whether a line is told as an example.
     pub wants_line: bool,
 }
@@ -263,15 +300,16 @@ pub fn due<'a>(
     time_ns: i64,
     external_url: &str,
 ) -> Option<Notification> {
-    let mut has_news = false;
-    let mut notices = Vec::new();
-    let mut left_out = 0;
-    // Whoever hears nothing for this long takes an alert for ended, as in Prometheus.
-    let valid_ns = ns(policy.repeat_interval.max(group.interval)).saturating_mul(4);
+    let mut wanted = Vec::new();
     for alert in alerts.filter(|alert| alert.state != State::Pending) {
         let told = alert.told.get(&policy.name);
         let is_firing = alert.state == State::Firing;
-        let is_new = is_firing != told.is_some_and(|told| told.is_firing);
+        // The end is owed to whoever may have heard that the alert fires.
+        let is_known = match is_firing {
+            true => told.is_some_and(|told| told.is_firing),
+            false => told.is_some_and(Told::owes_end),
+        };
+        let is_new = is_firing != is_known;
         let is_wanted = is_firing || is_new && policy.sends_resolved;
         if !is_wanted || !policy.matchers.iter().all(|matcher| matcher.matches(&alert.labels)) {
             continue;
@@ -279,7 +317,7 @@ pub fn due<'a>(
         // Of an alert that somebody works on, an incident is told that, and its end.
         let silenced = silences.covering(&alert.labels, time_ns);
         let is_acknowledged = policy.sends_acknowledged && silenced == Some(Covered::Acknowledged);
-        if silenced.is_some() && !(is_acknowledged && told.is_some_and(|told| told.is_firing)) {
+        if silenced.is_some() && !(is_acknowledged && is_known) {
             continue;
         }
         let is_newly_acknowledged =
@@ -289,36 +327,60 @@ pub fn due<'a>(
             time_ns.saturating_sub(told.at_ns).saturating_abs() >= ns(policy.repeat_interval)
         });
         let is_due = is_new || is_newly_acknowledged || is_repeated;
-        has_news |= is_due;
-        if notices.len() == ALERTS_MAX {
-            left_out += 1;
-            continue;
+        if is_due || !policy.tells_each {
+            wanted.push(Wanted { alert, is_firing, is_due, is_acknowledged });
         }
+    }
+    if !wanted.iter().any(|one| one.is_due) {
+        return None;
+    }
+    let mut left_out = Vec::new();
+    if wanted.len() > ALERTS_MAX && !policy.tells_each {
+        wanted.sort_by_key(|one| (!one.is_due, !one.is_firing));
+        left_out = wanted.split_off(ALERTS_MAX);
+    }
+    // Whoever hears nothing for this long takes an alert for ended, as in Prometheus.
+    let valid_ns = ns(policy.repeat_interval.max(group.interval)).saturating_mul(4);
+    let notice = |one: Wanted<'_>| {
+        let alert = one.alert;
         let starts_at_ns = alert.fired_at_ns.unwrap_or(alert.active_at_ns);
-        let ended_at_ns = alert.resolved_at_ns.filter(|_| !is_firing);
+        let ended_at_ns = alert.resolved_at_ns.filter(|_| !one.is_firing);
         let seen_ns = alert.active_at_ns.min(starts_at_ns).saturating_sub(ns(group.interval));
         let range = (seen_ns, ended_at_ns.unwrap_or(time_ns));
-        notices.push(Notice {
+        Notice {
             labels: alert.labels.clone(),
             annotations: alert.annotations.clone(),
-            is_firing,
+            is_firing: one.is_firing,
             starts_at_ns,
             ends_at_ns: ended_at_ns.unwrap_or_else(|| time_ns.saturating_add(valid_ns)),
             value: alert.value,
             source_url: source_url(external_url, &rule.expr, range),
-            is_due,
-            is_acknowledged,
+            is_due: one.is_due,
+            is_acknowledged: one.is_acknowledged,
             line: None,
-        });
-    }
-    has_news.then(|| Notification {
+        }
+    };
+    let counted = |one: Wanted<'_>| LeftOut {
+        labels: one.alert.labels.clone(),
+        is_firing: one.is_firing,
+        is_acknowledged: one.is_acknowledged,
+    };
+    Some(Notification {
         rule_id: rule.id.clone(),
         rule: rule.name.clone(),
         group: group.name.clone(),
-        alerts: notices,
-        left_out,
+        alerts: wanted.into_iter().map(notice).collect(),
+        left_out: left_out.into_iter().map(counted).collect(),
         time_ns,
     })
+}
+
+/// An alert that a notifier is to be told, if anything is.
+struct Wanted<'a> {
+    alert: &'a Alert,
+    is_firing: bool,
+    is_due: bool,
+    is_acknowledged: bool,
 }
 
 /// A link to a query and to a range of time, in nanoseconds since 1970. A query with a time of its

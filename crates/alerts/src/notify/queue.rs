@@ -1,11 +1,16 @@
 //! The queue of a notifier, and the thread that empties it.
+//!
+//! What the receiver refuses does not count as told: it is due again, a minute later at the
+//! earliest, and shown as an error until something is taken.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use sinks::{Backoff, Clock, Fault, Random, Stop};
+use text::duration::ns;
 
 use super::{Channel, Notification, Policy, Sent};
 
@@ -21,6 +26,12 @@ const WAITING_MAX: usize = 1_000;
 /// limits.md, Alerts: attempts at a notification | {}, with waits up to 8 s | given up and counted;
 /// due again after the next evaluation
 const ATTEMPTS_MAX: u32 = 5;
+/// How long a rule is not told again whose notification the receiver refused. What it is refused
+/// for may be in an alert that ends, or at the receiver.
+///
+/// limits.md, Alerts: a notification that a receiver refuses | again after {} at the earliest, by
+/// an evaluation | counted, and shown as an error
+const REFUSED_WAIT: Duration = Duration::from_secs(60);
 /// How often the thread looks for a notification.
 const LOOK: Duration = Duration::from_millis(200);
 
@@ -29,7 +40,7 @@ pub struct Notifier {
     policy: Policy,
     shared: Arc<Shared>,
     stop: Arc<Stop>,
-    thread: Option<JoinHandle<()>>,
+    thread: Mutex<Option<JoinHandle<()>>>,
 }
 
 /// What became of a notification at the end.
@@ -37,8 +48,8 @@ pub struct Notifier {
 pub struct Delivery {
     /// The notification.
     pub notification: Notification,
-    /// Whether its alerts count as told: it was delivered, or will never be taken.
-    pub is_told: bool,
+    /// The places of its alerts that count as told: those that the receiver has.
+    pub taken: BTreeSet<usize>,
 }
 
 /// Counts since the start, and the last error.
@@ -50,7 +61,7 @@ pub struct Counts {
     pub failed_attempts: u64,
     /// Notifications that were given up after some attempts.
     pub given_up: u64,
-    /// Notifications that the receiver will never take.
+    /// Notifications that the receiver refused, in whole or in part.
     pub refused: u64,
     /// Notifications for which the queue had no room.
     pub dropped: u64,
@@ -80,7 +91,15 @@ struct Queue {
     /// The rules with a notification that waits, is on its way, or is in `ended`.
     rules: BTreeSet<String>,
     ended: Vec<Delivery>,
+    /// The rules whose notification was refused a moment ago, and the time of its evaluation.
+    refused: BTreeMap<String, i64>,
     counts: Counts,
+}
+
+impl Queue {
+    fn end(&mut self, notification: Notification, taken: BTreeSet<usize>) {
+        self.ended.push(Delivery { notification, taken });
+    }
 }
 
 impl Shared {
@@ -109,7 +128,7 @@ impl Notifier {
         };
         let name = format!("notify-{}", policy.name);
         let thread = thread::Builder::new().name(name).spawn(move || worker.run())?;
-        Ok(Notifier { policy, shared, stop, thread: Some(thread) })
+        Ok(Notifier { policy, shared, stop, thread: Mutex::new(Some(thread)) })
     }
 
     /// Whom the notifier tells about what.
@@ -117,9 +136,13 @@ impl Notifier {
         &self.policy
     }
 
-    /// Whether a notification of a rule is on its way.
-    pub fn is_busy_with(&self, rule_id: &str) -> bool {
-        self.shared.lock().rules.contains(rule_id)
+    /// Whether a notification of a rule may be handed over that was evaluated at `time_ns`: none is
+    /// on its way, and none was refused a moment ago.
+    pub fn may_tell(&self, rule_id: &str, time_ns: i64) -> bool {
+        let queue = self.shared.lock();
+        let refused = queue.refused.get(rule_id);
+        let is_refused = refused.is_some_and(|at_ns| is_recent(*at_ns, time_ns));
+        !queue.rules.contains(rule_id) && !is_refused
     }
 
     /// Whether anything waits or is on its way.
@@ -149,6 +172,22 @@ impl Notifier {
         ended
     }
 
+    /// Asks the thread to end after the attempt that it is at.
+    pub fn request_end(&self) {
+        self.stop.request();
+    }
+
+    /// Ends the thread after the attempt that it is at, and waits for that. What waits is due again
+    /// after the next start.
+    pub fn end(&self) {
+        self.request_end();
+        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(thread) = thread {
+            // A panic of the thread was reported by it.
+            let _ = thread.join();
+        }
+    }
+
     /// Counts and the last error.
     pub fn counts(&self) -> Counts {
         let queue = self.shared.lock();
@@ -157,15 +196,16 @@ impl Notifier {
 }
 
 impl Drop for Notifier {
-    /// Ends the thread after the attempt that it is at. What waits is due again after the next
-    /// start.
+    /// As [`end`](Notifier::end).
     fn drop(&mut self) {
-        self.stop.request();
-        if let Some(thread) = self.thread.take() {
-            // A panic of the thread was reported by it.
-            let _ = thread.join();
-        }
+        self.end();
     }
+}
+
+/// Whether a refusal is so recent that its rule is not told again. A clock that jumped back puts
+/// nothing off.
+fn is_recent(refused_ns: i64, time_ns: i64) -> bool {
+    time_ns.saturating_sub(refused_ns).saturating_abs() < ns(REFUSED_WAIT)
 }
 
 struct Worker {
@@ -189,8 +229,10 @@ impl Worker {
     }
 
     fn deliver(&mut self, notification: Notification) {
-        for attempt in 1..=ATTEMPTS_MAX {
-            let sent = self.channel.send(&notification);
+        let all: BTreeSet<usize> = (0..notification.alerts.len()).collect();
+        let mut failures = 0;
+        while failures < ATTEMPTS_MAX {
+            let sent = self.send(&notification);
             let time_ns = self.clock.now_ns();
             let failed = |fault: Fault| Some(LastError { time_ns, message: fault.to_string() });
             let mut queue = self.shared.lock();
@@ -198,29 +240,54 @@ impl Worker {
                 Sent::Accepted => {
                     queue.counts.sent += 1;
                     queue.counts.last_error = None;
-                    queue.ended.push(Delivery { notification, is_told: true });
+                    queue.refused.remove(&notification.rule_id);
+                    queue.end(notification, all);
                     return;
                 }
+                Sent::InPart => failures = 0,
                 Sent::Refused(fault) => {
+                    let taken = self.channel.taken();
+                    let refused_ns = notification.time_ns;
+                    queue.refused.retain(|_, at_ns| is_recent(*at_ns, refused_ns));
+                    if taken == all {
+                        queue.counts.sent += 1;
+                    } else {
+                        queue.refused.insert(notification.rule_id.clone(), refused_ns);
+                    }
                     queue.counts.refused += 1;
                     queue.counts.last_error = failed(fault);
-                    queue.ended.push(Delivery { notification, is_told: true });
+                    queue.end(notification, taken);
                     return;
                 }
                 Sent::Failed { fault, retry_after } => {
+                    failures += 1;
                     queue.counts.failed_attempts += 1;
                     queue.counts.last_error = failed(fault);
                     drop(queue);
-                    let wait = self.backoff.wait(attempt, (self.random)(), retry_after);
+                    let wait = self.backoff.wait(failures, (self.random)(), retry_after);
                     self.clock.wait(wait, &self.stop);
-                    if self.stop.is_requested() {
-                        break;
-                    }
                 }
             }
+            if self.stop.is_requested() {
+                break;
+            }
         }
+        let taken = self.channel.taken();
         let mut queue = self.shared.lock();
         queue.counts.given_up += 1;
-        queue.ended.push(Delivery { notification, is_told: false });
+        queue.end(notification, taken);
+    }
+
+    /// Sends a notification. A bug in a channel ends this attempt, and not the notifier.
+    fn send(&mut self, notification: &Notification) -> Sent {
+        let channel = &mut self.channel;
+        let sent = catch_unwind(AssertUnwindSafe(|| channel.send(notification)));
+        sent.unwrap_or_else(|_| Sent::Failed {
+            fault: Fault::new(
+                "sending it ended in a bug",
+                "report it with the panic that the log of the process has",
+            ),
+            retry_after: None,
+        })
     }
 }

@@ -8,7 +8,7 @@ use sinks::{ClientOptions, Credentials, Fault};
 
 use super::alertmanager::Alertmanager;
 use super::config::{KINDS, NotifierConfig};
-use super::email::{Email, EmailOptions, Encryption, Mail};
+use super::email::{Email, EmailOptions, Mail};
 use super::endpoint::Reach;
 use super::incidents::{Opsgenie, PagerDuty, Severity};
 use super::keys::{ConfigError, Keys};
@@ -16,6 +16,7 @@ use super::matrix::Matrix;
 use super::message::Templates;
 use super::ntfy::{FIRING_PRIORITY, Ntfy};
 use super::slack::Slack;
+use super::smtp::Encryption;
 use super::tables::{
     AlertmanagerConfig, EmailConfig, HookConfig, IncidentConfig, MatrixConfig, NtfyConfig,
     WebhookConfig,
@@ -71,6 +72,11 @@ impl Receiver {
         matches!(self, Receiver::PagerDuty(..) | Receiver::Opsgenie(..))
     }
 
+    /// Whether it keeps each alert by itself.
+    pub(super) fn tells_each(&self) -> bool {
+        self.keeps_incidents() || matches!(self, Receiver::Alertmanager(_))
+    }
+
     /// Whether texts are shown to people there as they are sent.
     pub(super) fn shows_texts(&self) -> bool {
         !matches!(self, Receiver::Alertmanager(_) | Receiver::Webhook(_))
@@ -101,7 +107,8 @@ impl NotifierOptions {
         let mut test = Notification::test(&self.policy.name, &self.external_url, time_ns);
         let mut channel = self.channel()?;
         let mut send = |test: &Notification| match channel.send(test) {
-            Sent::Accepted => Ok(()),
+            // A test has one alert, so there is no other part.
+            Sent::Accepted | Sent::InPart => Ok(()),
             Sent::Refused(fault) | Sent::Failed { fault, .. } => Err(fault),
         };
         send(&test)?;

@@ -2,7 +2,7 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::sync::mpsc::{Receiver, channel};
+use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 
 use serde_json::Value;
 
@@ -66,7 +66,7 @@ pub fn notification() -> Notification {
         rule: "Errors\r\nBcc: x@example.com".to_owned(),
         group: "web".to_owned(),
         alerts: vec![notice("a", true), notice("b", false)],
-        left_out: 0,
+        left_out: Vec::new(),
         time_ns: 0,
     }
 }
@@ -130,52 +130,69 @@ fn alertmanager_gets_its_alerts() {
     assert_eq!(body[1]["endsAt"], "1970-01-01T00:01:00Z");
 }
 
-/// Speaks SMTP with one client; the mails come through the receiver. `refuses` answers to `RCPT`.
-fn smtp_server(refuses: Option<&'static str>) -> (u16, Receiver<String>) {
+/// Answers to `RCPT`, each for the addresses that have a text in them.
+type Answers = &'static [(&'static str, &'static str)];
+
+/// Speaks SMTP with one client after another; the mails come through the receiver.
+pub fn smtp_server(answers: Answers) -> (u16, Receiver<String>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
     let (sender, receiver) = channel();
     std::thread::spawn(move || {
-        let (mut stream, _): (TcpStream, _) = listener.accept().unwrap();
-        let mut reader = BufReader::new(stream.try_clone().unwrap());
-        let mut say = |text: &str| stream.write_all(format!("{text}\r\n").as_bytes()).unwrap();
-        say("220 test");
-        let mut commands = String::new();
-        loop {
-            let mut line = String::new();
-            if reader.read_line(&mut line).unwrap() == 0 {
-                return;
-            }
-            commands.push_str(&line);
-            match (line.get(..4).unwrap_or_default(), refuses) {
-                ("EHLO", _) => say("250 test"),
-                ("RCPT", Some(answer)) => say(answer),
-                ("DATA", _) => {
-                    say("354 go");
-                    let mut mail = String::new();
-                    while !mail.ends_with("\r\n.\r\n") {
-                        reader.read_line(&mut mail).unwrap();
-                    }
-                    say("250 taken");
-                    sender.send(format!("{commands}{mail}")).unwrap();
-                }
-                _ => say("250 ok"),
-            }
+        for stream in listener.incoming() {
+            speak_smtp(stream.unwrap(), answers, &sender);
         }
     });
     (port, receiver)
 }
 
-fn mail(port: u16) -> Box<dyn Channel> {
-    made(&format!(
+fn speak_smtp(mut stream: TcpStream, answers: Answers, mails: &Sender<String>) {
+    let mut reader = BufReader::new(stream.try_clone().unwrap());
+    let mut say = |text: &str| stream.write_all(format!("{text}\r\n").as_bytes()).unwrap();
+    say("220 test");
+    let mut commands = String::new();
+    loop {
+        let mut line = String::new();
+        if reader.read_line(&mut line).unwrap() == 0 {
+            return;
+        }
+        commands.push_str(&line);
+        let answer = answers.iter().find(|(address, _)| line.contains(address));
+        match (line.get(..4).unwrap_or_default(), answer) {
+            ("EHLO", _) => say("250 test"),
+            ("RCPT", Some((_, answer))) => say(answer),
+            ("DATA", _) => {
+                say("354 go");
+                let mut mail = String::new();
+                while !mail.ends_with("\r\n.\r\n") {
+                    reader.read_line(&mut mail).unwrap();
+                }
+                // The client goes on once it has the answer.
+                mails.send(format!("{commands}{mail}")).unwrap();
+                say("250 taken");
+            }
+            _ => say("250 ok"),
+        }
+    }
+}
+
+/// A sender of mails to `to`, addresses in quotes.
+fn mails(port: u16, to: &str) -> NotifierOptions {
+    let config: NotifierConfig = toml::from_str(&format!(
         "name = 'm'\n[email]\nserver = '127.0.0.1:{port}'\ntls = 'none'\n\
-         from = 'Logs <logs@example.com>'\nto = ['ops@example.com']"
+         from = 'Logs <logs@example.com>'\nto = [{to}]"
     ))
+    .unwrap();
+    config.check("").unwrap().remove(0)
+}
+
+fn mail(port: u16) -> Box<dyn Channel> {
+    mails(port, "'ops@example.com'").channel().unwrap()
 }
 
 #[test]
 fn mails_arrive_and_have_no_more_headers() {
-    let (port, receiver) = smtp_server(None);
+    let (port, receiver) = smtp_server(&[]);
     assert_eq!(mail(port).send(&notification()), Sent::Accepted);
     let mail = receiver.recv().unwrap();
     assert!(mail.contains("RCPT TO:<ops@example.com>") && !mail.contains("RCPT TO:<x@"), "{mail}");
@@ -187,24 +204,84 @@ fn mails_arrive_and_have_no_more_headers() {
 
 #[test]
 fn answers_of_mail_servers_are_judged() {
-    let (port, _receiver) = smtp_server(Some("550 no such user"));
+    let (port, _receiver) = smtp_server(&[("", "550 no such user")]);
     assert!(matches!(mail(port).send(&notification()), Sent::Refused(_)));
-    let (port, _receiver) = smtp_server(Some("451 try later"));
+    let (port, _receiver) = smtp_server(&[("", "451 try later")]);
     assert!(matches!(mail(port).send(&notification()), Sent::Failed { .. }));
-    let (port, _receiver) = smtp_server(Some("535 wrong password"));
+    let (port, _receiver) = smtp_server(&[("", "535 wrong password")]);
     let Sent::Failed { fault, .. } = mail(port).send(&notification()) else { panic!() };
     assert!(fault.remedy.contains("password"), "{fault}");
 }
 
 #[test]
+fn an_address_that_is_refused_keeps_the_mail_from_no_other() {
+    let (port, receiver) = smtp_server(&[("gone@", "550 no such user")]);
+    let options = mails(port, "'gone@example.com', 'ops@example.com'");
+    let mut channel = options.channel().unwrap();
+    let Sent::Refused(fault) = channel.send(&notification()) else { panic!() };
+    assert!(fault.what.contains("gone@example.com: permanent error (550)"), "{fault}");
+    assert!(!fault.what.contains("ops@") && fault.remedy.contains("others have"), "{fault}");
+    assert_eq!(channel.taken(), BTreeSet::from([0, 1]));
+    let mail = receiver.recv().unwrap();
+    assert!(mail.contains("RCPT TO:<ops@example.com>") && mail.contains("Firing since"), "{mail}");
+    // So it is with a mail that is no notification.
+    let to = vec!["gone@example.com".to_owned(), "ann@example.com".to_owned()];
+    let (text, html) = ("plain".to_owned(), "<p>rich</p>".to_owned());
+    let sent = options.send_mail(&Mail { subject: "Shop".to_owned(), to, text, html, pdf: None });
+    let Sent::Refused(fault) = sent else { panic!() };
+    assert!(fault.what.contains("gone@") && !fault.what.contains("ann@"), "{fault}");
+    assert!(receiver.recv().unwrap().contains("RCPT TO:<ann@example.com>"));
+    // Nobody has it.
+    let mut channel = mails(port, "'gone@example.com'").channel().unwrap();
+    assert!(matches!(channel.send(&notification()), Sent::Refused(_)));
+    assert!(channel.taken().is_empty());
+}
+
+#[test]
+fn an_address_that_takes_mails_later_makes_no_second_mail_for_others() {
+    let (port, receiver) = smtp_server(&[("late@", "451 try later")]);
+    let options = mails(port, "'late@example.com', 'ops@example.com'");
+    let mut channel = options.channel().unwrap();
+    let mut of = notification();
+    for second in 0..3 {
+        // An evaluation later, the news are the same.
+        of.time_ns = second * 1_000_000_000;
+        let Sent::Failed { fault, .. } = channel.send(&of) else { panic!() };
+        assert!(fault.what.contains("late@example.com: transient error (451)"), "{fault}");
+        assert!(channel.taken().is_empty());
+    }
+    assert!(receiver.recv().unwrap().contains("RCPT TO:<ops@example.com>"));
+    assert_eq!(receiver.try_recv(), Err(TryRecvError::Empty));
+    // Other news are for all.
+    of.alerts[0].is_firing = false;
+    assert!(matches!(channel.send(&of), Sent::Failed { .. }));
+    assert!(receiver.recv().unwrap().contains("RCPT TO:<ops@example.com>"));
+}
+
+#[test]
+fn answers_that_may_change_are_failures() {
+    let (port, receiver) = http_server(&[
+        "302 Found\r\nlocation: http://127.0.0.1:1/",
+        "407 Proxy",
+        "409 Conflict",
+        "410 Gone",
+        "423 Locked",
+        "425 Early",
+        "200 OK",
+    ]);
+    let mut channel = made(&format!("name = 'hook'\n[webhook]\nurl = 'http://127.0.0.1:{port}/x'"));
+    for status in [302, 407, 409, 410, 423, 425] {
+        let Sent::Failed { fault, .. } = channel.send(&notification()) else { panic!() };
+        assert!(fault.what.contains(&format!("answered {status}")), "{fault}");
+    }
+    assert_eq!(channel.send(&notification()), Sent::Accepted);
+    assert_eq!(receiver.iter().count(), 7);
+}
+
+#[test]
 fn a_mail_with_a_file_arrives_and_has_no_more_headers() {
-    let (port, receiver) = smtp_server(None);
-    let config: super::NotifierConfig = toml::from_str(&format!(
-        "name = 'm'\n[email]\nserver = '127.0.0.1:{port}'\ntls = 'none'\n\
-         from = 'Logs <logs@example.com>'\nto = ['ops@example.com']"
-    ))
-    .unwrap();
-    let options = config.check("").unwrap().remove(0);
+    let (port, receiver) = smtp_server(&[]);
+    let options = mails(port, "'ops@example.com'");
     let mail = super::Mail {
         subject: "Shop\r\nBcc: x@example.com".to_owned(),
         to: vec!["ann@example.com".to_owned()],

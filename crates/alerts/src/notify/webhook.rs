@@ -58,7 +58,7 @@ fn payload(notification: &Notification, receiver: &str, external_url: &str) -> V
     json!({
         "version": "4",
         "groupKey": notification.rule_id,
-        "truncatedAlerts": notification.left_out,
+        "truncatedAlerts": notification.left_out.len(),
         "status": status(notification.is_firing()),
         "receiver": receiver,
         "groupLabels": { "alertgroup": notification.group, "alertname": notification.rule },

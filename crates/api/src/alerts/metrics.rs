@@ -62,7 +62,7 @@ pub fn text(stage: &AlertStage, out: &mut Text) {
         (
             "loginson_notifications_refused_total",
             "counter",
-            "Notifications that the receiver will never take.",
+            "Notifications that the receiver refused, in whole or in part.",
             |counts| counts.refused,
         ),
         (

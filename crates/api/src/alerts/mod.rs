@@ -96,6 +96,9 @@ fn refused(error: AlertError) -> ApiError {
         AlertError::Testing => {
             ApiError::new(StatusCode::TOO_MANY_REQUESTS, message).retry_after(TEST_RETRY_S)
         }
-        AlertError::Kept(error) => ApiError::of_disk(message, &error),
+        AlertError::Kept(error) | AlertError::SilencesKept(error) => {
+            ApiError::of_disk(message, &error)
+        }
+        AlertError::Silence(_) => ApiError::bad_request(message),
     }
 }

@@ -15,6 +15,7 @@ use crate::access::params::ParamsAndText;
 use crate::access::principal::Caller;
 use crate::app::App;
 use crate::wire::error::{ApiError, ApiResult};
+use node::alerts::AlertError;
 
 pub async fn list(State(app): State<Arc<App>>) -> ApiResult {
     let silences = with(&app, |stage| Ok(stage.alerts().silences())).await?;
@@ -50,11 +51,12 @@ pub async fn end(State(app): State<Arc<App>>, caller: Caller, Path(id): Path<Str
     Ok(Json(json!({ "id": id })).into_response())
 }
 
-fn refused(error: SilenceError) -> ApiError {
+fn refused(error: AlertError) -> ApiError {
     let message = error.to_string();
     match error {
-        SilenceError::Invalid(_) => ApiError::bad_request(message),
-        SilenceError::Full => ApiError::new(StatusCode::CONFLICT, message),
-        SilenceError::NotFound(_) => ApiError::not_found(message),
+        AlertError::Silence(SilenceError::Invalid(_)) => ApiError::bad_request(message),
+        AlertError::Silence(SilenceError::Full) => ApiError::new(StatusCode::CONFLICT, message),
+        AlertError::Silence(SilenceError::NotFound(_)) => ApiError::not_found(message),
+        error => super::refused(error),
     }
 }

@@ -174,7 +174,9 @@ fn alerts_fire_are_told_and_are_there_after_a_crash() {
         // A file whose name ends in `.new` is not the state yet.
         files.flatten().filter(|file| file.path().extension().is_none_or(|e| e != "new")).any(
             |file| {
-                std::fs::read_to_string(file.path()).is_ok_and(|state| state.contains("\"hook\""))
+                // Before, it is kept that the notification is handed over.
+                let told = "\"hook\":{\"is_firing\":true";
+                std::fs::read_to_string(file.path()).is_ok_and(|state| state.contains(told))
             },
         )
     });
@@ -246,6 +248,50 @@ fn mistakes_change_nothing_and_name_the_line() {
         server.get("/api/v1/rules?type=record").json()["data"]["groups"][0]["rules"][0]["name"],
         "lines"
     );
+}
+
+#[test]
+fn what_cannot_be_kept_changes_nothing() {
+    let directory = tempfile::tempdir().unwrap();
+    let server = Server::start_in(directory.path(), &[], "");
+    assert_eq!(save(&server, "shop.yml", RULES).0, 200);
+    send(&server, "loud", 3);
+    server.wait_for("the alert", |server| !alerts(server).is_empty());
+    // A folder is where a document is written first.
+    std::fs::create_dir_all(directory.path().join("alert-rules/shop.yml.new")).unwrap();
+    let (status, answer) = save(&server, "shop.yml", &RULES.replace("Errors", "Other"));
+    assert_eq!(status, 500, "{answer}");
+    let rules = server.get("/api/v1/rules").json();
+    assert_eq!(rules["data"]["groups"][0]["rules"][0]["name"], "Errors");
+    assert_eq!(alerts(&server)[0]["labels"]["alertname"], "Errors");
+    std::fs::create_dir_all(directory.path().join("alerts/silences.json.new")).unwrap();
+    let silence = json!({
+        "matchers": [{"name": "host", "value": "a", "isRegex": false, "isEqual": true}],
+        "startsAt": "2026-01-01T00:00:00Z", "endsAt": "2126-01-01T00:00:00Z",
+    });
+    let answer = server.post("/api/v1/silences", silence.to_string().as_bytes());
+    assert_eq!(answer.status, 500, "{}", answer.text());
+    assert_eq!(server.get("/api/v1/silences").json(), json!([]));
+}
+
+#[test]
+fn a_file_that_is_saved_leaves_those_of_the_folder_as_they_are() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("good.yml"), RULES).unwrap();
+    let config = format!("[alerts]\nrules = \"{}\"\n", folder.path().display());
+    let server = Server::start_with(&[], &config);
+    let groups = |server: &Server| {
+        let rules = server.get("/api/v1/rules").json();
+        rules["data"]["groups"].as_array().unwrap().len()
+    };
+    server.wait_for("the rules", |server| groups(server) == 1);
+    // Somebody is at work on it, and has not said `reload` yet.
+    std::fs::write(folder.path().join("good.yml"), "groups:\n- name: x\n  colour: red\n").unwrap();
+    assert_eq!(save(&server, "x.yml", RULES).0, 200);
+    assert_eq!(groups(&server), 2);
+    let deleted = server.request("DELETE", "/api/v1/alerts/rules/x.yml", &[], b"");
+    assert_eq!(deleted.status, 200, "{}", deleted.text());
+    assert_eq!(groups(&server), 1);
 }
 
 #[test]

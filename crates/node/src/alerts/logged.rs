@@ -1,5 +1,7 @@
 //! A channel of a notifier whose failures are in the log.
 
+use std::collections::BTreeSet;
+
 use alerts::{Channel, Notification, Sent};
 use text::terminal::escaped;
 
@@ -23,6 +25,8 @@ impl Channel for LoggedChannel {
     fn send(&mut self, notification: &Notification) -> Sent {
         let sent = self.channel.send(notification);
         let reason = match &sent {
+            // Whether the rest works is seen when it is sent.
+            Sent::InPart => return sent,
             Sent::Accepted => None,
             Sent::Refused(fault) | Sent::Failed { fault, .. } => Some(fault.to_string()),
         };
@@ -35,5 +39,9 @@ impl Channel for LoggedChannel {
             None => {}
         }
         sent
+    }
+
+    fn taken(&self) -> BTreeSet<usize> {
+        self.channel.taken()
     }
 }

@@ -93,6 +93,8 @@ pub struct AlertStage {
     folder: Option<PathBuf>,
     rules: Arc<dyn Documents>,
     state: Arc<dyn Documents>,
+    /// The files whose rules run, as they were read.
+    running: Mutex<Vec<RuleFile>>,
     /// Files that could not be used, each with its error.
     invalid: Mutex<Vec<RuleError>>,
     /// Held while files or silences change.
@@ -128,6 +130,10 @@ pub enum AlertError {
     Testing,
     #[error("the rules cannot be kept: {0}")]
     Kept(#[from] io::Error),
+    #[error("{0}")]
+    Silence(#[from] SilenceError),
+    #[error("the silences cannot be kept: {0}")]
+    SilencesKept(io::Error),
 }
 
 /// A notifier as APIs show it.
@@ -212,6 +218,7 @@ impl AlertStage {
             folder: options.folder.clone(),
             rules: parts.rules,
             state: parts.state,
+            running: Mutex::default(),
             invalid: Mutex::default(),
             changing: Mutex::default(),
             stop: Arc::default(),
@@ -288,8 +295,10 @@ impl AlertStage {
         let receiver = self.receivers.checked(name, sent)?;
         let options = receiver.options.clone().map_err(AlertError::Invalid)?;
         let channel = options.channel().map_err(|fault| AlertError::Invalid(fault.to_string()))?;
+        // What can fail is done before anything changes.
+        let notifier = started(&options, channel)?;
         self.receivers.keep(receiver)?;
-        self.alerts.put_notifier(started(&options, channel)?);
+        self.alerts.put_notifier(notifier);
         Ok(())
     }
 
@@ -354,17 +363,22 @@ impl AlertStage {
         self.output.lost()
     }
 
-    /// Ends evaluation. What notifiers have not delivered is due again after the next start.
+    /// Ends evaluation and notifiers, and keeps what they delivered. What they did not is due again
+    /// after the next start. Blocks until the attempts have ended that they are at.
     pub fn close(&self) {
         self.cancelled.store(true, Relaxed);
         self.stop.request();
         for thread in &self.threads {
             thread.join();
         }
+        self.alerts.close(&*self.output);
     }
 
     /// Reads the files at the start; those with mistakes are left out.
-    fn load(&self) -> Result<(), AlertError> {
+    ///
+    /// Errors: the files or the state of a group cannot be read. A group that began anew then would
+    /// forget who is owed the end of an alert.
+    fn load(&self) -> Result<()> {
         let mut files = Vec::new();
         let mut invalid = Vec::new();
         for text in self.texts()? {
@@ -376,8 +390,11 @@ impl AlertStage {
                 }
             }
         }
+        for group in files.iter().flat_map(|file| &file.groups) {
+            self.output.read(&group.id)?;
+        }
         *lock(&self.invalid) = invalid;
-        self.set(files)
+        Ok(self.set(files)?)
     }
 
     /// Reads all files again. With a mistake in any of them, all rules stay as they are.
@@ -403,7 +420,8 @@ impl AlertStage {
         Ok(self.texts()?.into_iter().map(|text| (text.name, text.is_provisioned)).collect())
     }
 
-    /// Saves a file; with a mistake in it, nothing changes.
+    /// Saves a file. With a mistake in it, or if it cannot be kept, nothing changes. Other files
+    /// are not read again: their rules go on as they are.
     pub fn save(&self, name: &str, text: &str) -> Result<(), AlertError> {
         check_name(name)?;
         let file = self.parse(name, text)?;
@@ -415,10 +433,11 @@ impl AlertStage {
         if texts.len() >= FILES_MAX && !texts.iter().any(|other| other.name == name) {
             return Err(AlertError::Full);
         }
-        let mut files = self.usable(&texts, name);
+        let mut files = self.others(name);
         files.push(file);
-        self.set(files)?;
+        Alerts::check_rules(&files).map_err(AlertError::Invalid)?;
         self.rules.replace(name, text.as_bytes())?;
+        self.set(files)?;
         lock(&self.invalid).retain(|error| error.file != name);
         Ok(())
     }
@@ -435,33 +454,30 @@ impl AlertStage {
             Some(_) => {}
         }
         self.rules.remove(name)?;
-        self.set(self.usable(&texts, name))?;
+        self.set(self.others(name))?;
         lock(&self.invalid).retain(|error| error.file != name);
         Ok(())
     }
 
-    /// Takes a silence; returns its id.
-    pub fn put_silence(&self, silence: Silence) -> Result<String, SilenceError> {
+    /// Takes a silence; returns its id. If it cannot be kept, nothing changes.
+    pub fn put_silence(&self, silence: Silence) -> Result<String, AlertError> {
         let id = format!("{:016x}", fastrand::u64(..));
         let _guard = lock(&self.changing);
-        let all = self.alerts.put_silence(silence, &id)?;
-        self.keep_silences(&all);
+        self.alerts.put_silence(silence, &id, |all| self.keep_silences(all))?;
         Ok(id)
     }
 
-    /// Ends a silence.
-    pub fn end_silence(&self, id: &str) -> Result<(), SilenceError> {
+    /// Ends a silence. If that cannot be kept, nothing changes.
+    pub fn end_silence(&self, id: &str) -> Result<(), AlertError> {
         let _guard = lock(&self.changing);
-        let all = self.alerts.end_silence(id)?;
-        self.keep_silences(&all);
-        Ok(())
+        self.alerts.end_silence(id, |all| self.keep_silences(all))
     }
 
-    fn keep_silences(&self, all: &Silences) {
-        let body = serde_json::to_vec(all).unwrap_or_default();
-        if let Err(error) = self.state.replace(SILENCES, &body) {
-            tracing::error!("silences are not kept for the next start: {error}");
-        }
+    fn keep_silences(&self, all: &Silences) -> Result<(), AlertError> {
+        let body = serde_json::to_vec(all).map_err(|error| {
+            AlertError::SilencesKept(io::Error::other(format!("they cannot be written: {error}")))
+        })?;
+        self.state.replace(SILENCES, &body).map_err(AlertError::SilencesKept)
     }
 
     /// Reads a rule file.
@@ -469,18 +485,18 @@ impl AlertStage {
         RuleFile::parse(name, text, &self.defaults, &*self.engine)
     }
 
-    /// All files but `without`, of which those with mistakes are left out.
-    fn usable(&self, texts: &[Text], without: &str) -> Vec<RuleFile> {
-        let others = texts.iter().filter(|text| text.name != without);
-        others.filter_map(|text| self.parse(&text.name, &text.text).ok()).collect()
+    /// The files whose rules run, but `without`.
+    fn others(&self, without: &str) -> Vec<RuleFile> {
+        lock(&self.running).iter().filter(|file| file.name != without).cloned().collect()
     }
 
     fn set(&self, files: Vec<RuleFile>) -> Result<(), AlertError> {
         let kept = |id: &str| self.output.kept(id);
-        let faults = self.alerts.set_rules(files, &kept, &*self.output);
+        let faults = self.alerts.set_rules(files.clone(), &kept, &*self.output);
         for fault in faults.map_err(AlertError::Invalid)? {
             tracing::error!("alerts begin anew: {fault}");
         }
+        *lock(&self.running) = files;
         Ok(())
     }
 

@@ -124,7 +124,8 @@ async fn try_send(
     });
     let (sent, notes) = sending.await.map_err(|error| refused(format!("a bug: {error}")))?;
     match sent {
-        Sent::Accepted => Ok(notes),
+        // A mail has one part.
+        Sent::Accepted | Sent::InPart => Ok(notes),
         Sent::Refused(fault) => Err(refused(fault.to_string())),
         Sent::Failed { fault, .. } => Err(NotSent { message: fault.to_string(), is_final: false }),
     }
