@@ -173,8 +173,8 @@ impl<'a> Runner<'a> {
         Ok(tally)
     }
 
-    /// The estimated time of the steps that are not done: as planned, at the pace of this sitting so
-    /// far.
+    /// The estimated time of the steps that are not done: as planned, at the pace of this sitting
+    /// so far.
     fn left(&self, steps: &[Step], began: Instant) -> Duration {
         let todo = steps.iter().filter(|step| !self.directory.has(&step.name));
         let planned = |steps: &[Step]| planned_s(self.study, steps);

@@ -248,9 +248,9 @@ fn too_many_rows(need: &str) -> ApiError {
 
 fn cannot_be_held(error: RunError) -> ApiError {
     match error {
-        RunError::MemoryLimit(most) => too_many_rows(&format!(
-            "more than {most} bytes of memory (query.memory_bytes_max)"
-        )),
+        RunError::MemoryLimit(most) => {
+            too_many_rows(&format!("more than {most} bytes of memory (query.memory_bytes_max)"))
+        }
         error => ApiError::unavailable(error.to_string()),
     }
 }

@@ -226,11 +226,8 @@ mod tests {
     fn a_jump_is_told_once() {
         let start = RetentionClock::believing(0);
         let jumped = start.read(9 * DAY_NS);
-        let held = ClockNotice::Held {
-            shown_ns: 9 * DAY_NS,
-            believed_ns: 0,
-            until_ns: 12 * DAY_NS,
-        };
+        let held =
+            ClockNotice::Held { shown_ns: 9 * DAY_NS, believed_ns: 0, until_ns: 12 * DAY_NS };
         assert_eq!(jumped.notice(Some(start), 9 * DAY_NS), Some(held));
         let later = jumped.read(10 * DAY_NS);
         assert_eq!(later.notice(Some(jumped), 10 * DAY_NS), None);

@@ -100,11 +100,7 @@ fn gzip(content: &[u8]) -> Vec<u8> {
 #[track_caller]
 fn check(message: &[u8], lines: &[&str], answers: &[u8]) {
     let taken = take(plain, message);
-    let expected = Taken {
-        lines: to_owned(lines),
-        answers: answers.to_vec(),
-        ..Taken::default()
-    };
+    let expected = Taken { lines: to_owned(lines), answers: answers.to_vec(), ..Taken::default() };
     assert_eq!(taken, expected);
     for line in lines {
         serde_json::from_str::<Map<String, Value>>(line).unwrap();

@@ -707,10 +707,8 @@ mod tests {
         );
         assert_eq!(start.retention_since(&start), start.node.store.retention());
         let days = |days: i64| days * text::duration::DAY_NS;
-        let rule = |filter: &str, age: i64| RetentionRule {
-            filter: filter.to_owned(),
-            age_ns: days(age),
-        };
+        let rule =
+            |filter: &str, age: i64| RetentionRule { filter: filter.to_owned(), age_ns: days(age) };
         let of_tenant = rule("_tenant:=\"1:0\"", 30);
         // One is kept shorter, one is new, and one is gone.
         for tenants in [

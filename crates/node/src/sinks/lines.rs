@@ -1,5 +1,5 @@
-//! Lines that a filter lets through, as documents: the fields of each, and its id. Of Loginson's own
-//! lines these are those whose type the filter names.
+//! Lines that a filter lets through, as documents: the fields of each, and its id. Of Loginson's
+//! own lines these are those whose type the filter names.
 
 use std::sync::Arc;
 

@@ -22,10 +22,7 @@ pub const RAW_RECEIVED: &str = "_received\0";
 
 /// Whether a field of this name is stored with the line, rather than computed.
 pub(crate) fn is_stored(name: &str) -> bool {
-    !matches!(
-        name,
-        "_time" | "_received" | LINE | LINE_ID | RAW_LINE | RAW_RECEIVED | "_stream"
-    )
+    !matches!(name, "_time" | "_received" | LINE | LINE_ID | RAW_LINE | RAW_RECEIVED | "_stream")
 }
 
 /// Stored fields that Loginson adds to lines by itself.
