@@ -301,9 +301,8 @@ mod tests {
         let document = document("a");
         let current = folder.path().join("rejected.jsonl");
         let rotated = folder.path().join("rejected-20260102T030405Z-0001.jsonl");
-        let others: [(&str, &dyn Fn(&Path)); 2] =
-            [("a symbolic link", &link), ("a named pipe", &pipe)];
-        for (what, put) in others {
+        for (what, is_link) in [("a symbolic link", true), ("a named pipe", false)] {
+            let put = |place: &Path| if is_link { link(place) } else { pipe(place) };
             let mut store = FileRejects::new(current.clone(), FileRejectsOptions::default());
             put(&current);
             let rejected = Rejected { document: &document, reason: "r", time_ns: 0 };
@@ -311,12 +310,12 @@ mod tests {
             assert!(fault.contains(what) && fault.contains("rejected.jsonl"), "{fault}");
             let error = store.frozen(1).unwrap_err().to_string();
             assert!(error.contains(what) && error.contains("rejected.jsonl"), "{error}");
-            assert_eq!(store.files().unwrap(), [current.clone()]);
+            assert_eq!(store.files().unwrap(), std::slice::from_ref(&current));
             let error = rejected_lines(&current, &mut |_| panic!("{what}")).unwrap_err();
             assert!(error.to_string().contains(what), "{error}");
             fs::remove_file(&current).unwrap();
             put(&rotated);
-            assert_eq!(store.files().unwrap(), [rotated.clone()]);
+            assert_eq!(store.files().unwrap(), std::slice::from_ref(&rotated));
             let error = rejected_lines(&rotated, &mut |_| panic!("{what}")).unwrap_err();
             assert!(error.to_string().contains(what), "{error}");
             assert_eq!(count_lines(&rotated), 1);

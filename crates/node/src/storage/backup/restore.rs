@@ -160,7 +160,7 @@ pub fn check_restored(data_dir: &Path) -> Result<()> {
 
 /// What the mark says of a backup.
 fn of(name: &str, created: &str) -> String {
-    format!("'{name}' of {created}")
+    format!("{name} of {created}")
 }
 
 /// The names of the parts, in the order in which they get them. The catalog is last: a start finds
@@ -310,7 +310,7 @@ mod tests {
             assert!(check_restored(&data_dir).unwrap_err().to_string().contains("same command"));
             // Nothing is deleted by another command.
             let error = finish_restore(&data_dir, "two", &manifest.created).unwrap_err();
-            assert!(error.to_string().contains("of the backup 'one' of"), "{error}");
+            assert!(error.to_string().contains("of the backup one of"), "{error}");
             fs::write(data_dir.join("lines.txt"), "of somebody").unwrap();
             let error = finish_restore(&data_dir, "one", &manifest.created).unwrap_err();
             assert!(error.to_string().contains("'lines.txt'"), "{error}");
