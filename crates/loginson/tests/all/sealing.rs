@@ -137,7 +137,7 @@ fn a_retention_that_a_start_refuses_deletes_nothing_at_a_reload() {
 fn the_retention_of_a_tenant_changes_by_a_restart_alone() {
     // The lines of this test are those of the default tenant.
     let config = |age: &str, more: &str| {
-        format!("{more}\n[[tenants]]\nid = '0:0'\nname = 'all'\nretention = '{age}'\n")
+        format!("{more}\n[[tenants]]\nid = '0:0'\nname = 'shop'\nretention = '{age}'\n")
     };
     let server = Server::start_with(&[], &config("30d", ""));
     let lines: String = (0..100).map(|i| format!("short {i}\nlong {i}\n")).collect();
