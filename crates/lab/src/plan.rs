@@ -317,8 +317,8 @@ impl Maker<'_> {
     }
 }
 
-/// How long a run of these steps takes, roughly: no less and no more than this, s. Whole runs at
-/// scale `small` took between 0.5 and 1.2 times of what they may.
+/// How long a run of these steps takes, roughly: no less and no more than this, s. `logstores` took
+/// half of the planned time at scale `small`, because many of its trials end early.
 pub fn expected_s(study: &Study, steps: &[Step]) -> (f64, f64) {
     let planned = planned_s(study, steps);
     (0.5 * planned, 1.2 * planned)
