@@ -1,6 +1,6 @@
 //! Syslog over TCP: framings, limits, back-pressure, and how connections end.
 
-use std::io::{self, Read, Write};
+use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::num::NonZero;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use platform::ManualClock;
 use record::frame::{Doubt, LINE_BYTES_MAX, PAYLOAD_BYTES_TARGET};
 use record::{Format, Transport};
 
-use crate::recorder::{PATIENCE, Recorder, check_counts};
+use crate::recorder::{PATIENCE, Recorder, check_counts, read_until_closed};
 
 const NOW_NS: i64 = 1_700_000_000_000_000_000;
 
@@ -50,11 +50,7 @@ fn finish(mut stream: TcpStream) {
 /// Waits until the source has closed a connection, whether it read all that was sent or not.
 #[track_caller]
 fn expect_closed(stream: &mut TcpStream) {
-    match stream.read(&mut [0]) {
-        Ok(0) => {}
-        Err(error) if error.kind() == io::ErrorKind::ConnectionReset => {}
-        other => panic!("it is not closed: {other:?}"),
-    }
+    assert_eq!(read_until_closed(stream), b"");
 }
 
 /// Ends the connection with a reset.
