@@ -130,7 +130,7 @@ pub struct Experiment {
     /// The real-time experiment.
     #[serde(default)]
     pub real_time: Option<RealTime>,
-    /// How often each store is measured.
+    /// How often each store is measured; 0 leaves the experiment out.
     pub repetitions: u32,
     /// Unmeasured trials of each store before its first measured one, at most: they end when two in
     /// a row differ by less than 5%.
@@ -293,6 +293,7 @@ impl Study {
             }
         }
         study.check()?;
+        study.experiments.retain(|experiment| experiment.repetitions > 0);
         Ok(study)
     }
 
@@ -392,15 +393,13 @@ impl Study {
                 "`cold` is for a workload that only reads a table that is not `fresh`".into(),
             );
         }
-        if experiment.repetitions == 0 || experiment.nodes.is_empty() {
-            return Some("`repetitions` and every entry of `nodes` are at least 1".into());
-        }
-        if experiment.nodes.contains(&0) {
-            return Some("a cluster has at least 1 node".into());
+        if experiment.nodes.is_empty() || experiment.nodes.contains(&0) {
+            return Some("every entry of `nodes` is at least 1, and there is one".into());
         }
         if let Some(SharesOf { experiment: base, shares }) = &experiment.shares_of {
-            if !before.iter().any(|other| other.name == *base) {
-                return Some(format!("`shares_of` names `{base}`, which does not stand before it"));
+            let made = |other: &Experiment| other.name == *base && other.repetitions > 0;
+            if experiment.repetitions > 0 && !before.iter().any(made) {
+                return Some(format!("`shares_of` names `{base}`, which is not made before it"));
             }
             if self.restart_servers {
                 return Some(
