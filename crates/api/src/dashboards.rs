@@ -33,8 +33,8 @@ use crate::app::App;
 use crate::hand_on::to_their_node;
 use crate::wire::error::{ApiError, ApiResult};
 
-/// Limit of an answer with a dashboard or their list, for callers that do not see all lines. A
-/// longer one is refused (500): a dashboard has a megabyte, their list a few hundred bytes for each.
+/// Limit of an answer with a dashboard, or their list, to a caller that does not see all lines.
+/// A longer one is refused (500): a dashboard has a megabyte, and a list some bytes for each.
 const ANSWER_BYTES_MAX: usize = 8 << 20;
 
 /// The routes of this file.
@@ -48,8 +48,8 @@ pub fn routes() -> Routes<Arc<App>> {
         .merge(mails::routes())
 }
 
-/// Hands a call on where dashboards are kept elsewhere. Answers to callers that do not see all lines
-/// are without the rows that are kept in notebooks.
+/// Hands a call on where dashboards are kept elsewhere. Answers to callers that do not see all
+/// lines are without the rows that are kept in notebooks.
 fn at_their_node(request: Request, next: Next) -> Pin<Box<dyn Future<Output = Response> + Send>> {
     Box::pin(async move {
         let principal = request.extensions().get::<Principal>();
