@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { editableInstant, formatDuration, formatInstant, formatSpan, parseDuration, parseInstant, parseRange, rangeLabel, resolveRange, timeToMs, timeToNs, zoomOut } from '../../src/lib/base/time';
+import { editableInstant, formatDuration, formatInstant, formatSpan, parseDuration, parseInstant, parseRange, rangeLabel, resolveRange, timeToMs, timeToNs, zonesLabel, zoomOut } from '../../src/lib/base/time';
 
 const NOW = Date.UTC(2026, 0, 31, 12, 0, 0);
 
@@ -127,6 +127,9 @@ test('a range is edited without a change, also where clocks are set back', () =>
     }
     expect([editableInstant(summer, false), editableInstant(winter, false)].filter((text) => text.includes('+'))).toHaveLength(1);
     expect(editableInstant(NOW, false)).toBe('2026-01-31 13:00:00');
+    expect(zonesLabel(false, { startMs: summer, endMs: winter })).toBe('UTC+02:00 to UTC+01:00');
+    expect(zonesLabel(false, { startMs: winter, endMs: winter + 1 })).toBe('UTC+01:00');
+    expect(zonesLabel(true, { startMs: summer, endMs: winter })).toBe('UTC');
   } finally {
     if (zone === undefined) delete process.env['TZ'];
     else process.env['TZ'] = zone;

@@ -207,6 +207,12 @@ export function zoneLabel(utc: boolean, atMs: number): string {
   return `UTC${sign}${two(Math.floor(Math.abs(minutes) / 60))}:${two(Math.abs(minutes) % 60)}`;
 }
 
+/** The zone of a span; both zones if the clocks are set in it. */
+export function zonesLabel(utc: boolean, { startMs, endMs }: Span): string {
+  const [from, to] = [zoneLabel(utc, startMs), zoneLabel(utc, endMs)];
+  return from === to ? from : `${from} to ${to}`;
+}
+
 /** Unix milliseconds of an RFC 3339 time of the server; NaN if it is not a time. */
 export function timeToMs(text: string): number {
   return Date.parse(text.replace(/(\.\d{3})\d+/, '$1'));
