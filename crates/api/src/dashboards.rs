@@ -67,7 +67,12 @@ async fn without_kept(response: Response) -> ApiResult {
     if !response.status().is_success() {
         return Ok(response);
     }
-    let broken = |why: String| ApiError::internal(format!("the dashboard cannot be read: {why}"));
+    let broken = |why: String| {
+        ApiError::internal(format!(
+            "the answer with the dashboard is damaged: {why}; if another node gave it, let all nodes \
+             have one release"
+        ))
+    };
     let (mut parts, body) = response.into_parts();
     let body = to_bytes(body, ANSWER_BYTES_MAX).await.map_err(|error| broken(error.to_string()))?;
     // The answer to HEAD has none.
