@@ -69,8 +69,8 @@ async fn without_kept(response: Response) -> ApiResult {
     }
     let broken = |why: String| {
         ApiError::internal(format!(
-            "the answer with the dashboard is damaged: {why}; if another node gave it, let all nodes \
-             have one release"
+            "the answer with the dashboard is damaged: {why}; if another node gave it, let all \
+             nodes have one release"
         ))
     };
     let (mut parts, body) = response.into_parts();
