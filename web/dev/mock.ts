@@ -123,7 +123,7 @@ class Mock {
       case '/insert/jsonline':
         return this.#insert(response, body, params);
       case '/api/v1/me':
-        return send(response, { login: 'off', name: null, role: 'admin', exposed: false, passwords: true, providers: [] });
+        return send(response, { login: 'off', name: null, role: 'admin', exposed: false, restricted: false, passwords: true, providers: [] });
       case '/api/v1/queries':
         return send(response, { queries: this.#entries.map(shown), limits: LIMITS, result_bytes: 0 });
       case '/api/v1/context':

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
-import { ANYBODY, loggedOut, loginBy, mayOperate, meOf, screenOf, seesAllQueries, whoText, type Me } from '../../src/lib/api/access';
+import { ANYBODY, isSomebodyElse, loggedOut, loginBy, mayOperate, meOf, screenOf, seesAllQueries, whoText, type Me } from '../../src/lib/api/access';
 
-const of = (role: Me['role'], name: string | null = 'ann'): Me => ({ login: 'on', name, role, exposed: false, passwords: true, providers: [] });
+const of = (role: Me['role'], name: string | null = 'ann'): Me => ({ login: 'on', name, role, exposed: false, restricted: false, passwords: true, providers: [] });
 
 describe('what the page shows', () => {
   test('by role', () => {
@@ -26,6 +26,18 @@ test('anything but an answer of the server counts as not logged in', () => {
   for (const answer of [null, undefined, {}, 'x', [], { role: 'root', name: 7, login: 1 }]) {
     expect(meOf(answer)).toEqual(of(null, null));
   }
+});
+
+test('who sees some of the lines only is not asked for the state of the server', () => {
+  const restricted = meOf({ login: 'on', name: 'ann', role: 'read', exposed: false, restricted: true });
+  expect(restricted).toEqual({ ...of('read'), restricted: true });
+  expect(loggedOut(restricted).restricted).toBe(false);
+});
+
+test('another user is told from the one before', () => {
+  expect(isSomebodyElse(null, of('read'))).toBe(false);
+  expect(isSomebodyElse('ann', of('admin'))).toBe(false);
+  expect(isSomebodyElse('ann', of('read', 'bob'))).toBe(true);
 });
 
 test('a login by a provider leads back to the same view', () => {

@@ -9,6 +9,7 @@ test('numbers', () => {
   expect(formatMillis(90_000)).toBe('1m 30s');
   expect(formatPercent(1, 1000)).toBe('<1%');
   expect(formatPercent(1, 0)).toBe('0%');
+  expect([994, 996, 1000, 1004].map((part) => formatPercent(part, 1000))).toEqual(['99%', '>99%', '100%', '100%']);
 });
 
 test.each([

@@ -49,11 +49,23 @@ describe('steps', () => {
   });
 
   test('ticks are round and few', () => {
-    const { at: ticks, spacingMs } = axisTicks({ firstMs: 1000, stepMs: 10_000, count: 90 }, 6, 0);
+    const { at: ticks, spacingMs } = axisTicks({ firstMs: 1000, stepMs: 10_000, count: 90 }, 6, () => 0);
     expect(spacingMs % M).toBe(0);
     expect(ticks.length).toBeGreaterThan(1);
     expect(ticks.length).toBeLessThanOrEqual(6);
     expect(ticks.every((tick) => tick % M === 0)).toBe(true);
+  });
+
+  test('ticks of days are midnights, also where clocks are set', () => {
+    // In Berlin, clocks are set back on 2026-10-25 at 01:00 UTC, and forward on 2026-03-29 at 01:00 UTC.
+    const [back, forward] = [Date.UTC(2026, 9, 25, 1), Date.UTC(2026, 2, 29, 1)];
+    const backAt = (ms: number): number => (ms < back ? 2 * H : H);
+    const autumn = axisTicks({ firstMs: Date.UTC(2026, 9, 23, 22), stepMs: H, count: 4 * 24 }, 6, backAt);
+    expect(autumn.at).toEqual([Date.UTC(2026, 9, 23, 22), Date.UTC(2026, 9, 24, 22), Date.UTC(2026, 9, 25, 23), Date.UTC(2026, 9, 26, 23)]);
+    const spring = axisTicks({ firstMs: Date.UTC(2026, 2, 27, 23), stepMs: H, count: 94 }, 6, (ms) => (ms < forward ? H : 2 * H));
+    expect(spring.at).toEqual([Date.UTC(2026, 2, 27, 23), Date.UTC(2026, 2, 28, 23), Date.UTC(2026, 2, 29, 22), Date.UTC(2026, 2, 30, 22)]);
+    const hours = axisTicks({ firstMs: back - 2 * H, stepMs: 10 * M, count: 24 }, 6, backAt);
+    expect(hours.at).toEqual([back - 2 * H, back - H, back, back + H]);
   });
 
   test('a bar of a part of its bucket says which', () => {

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { columnsOf, defaultOrder, showCell, showNumber, showTime, sorted, type Column } from '../../src/lib/base/table';
+import { columnsOf, defaultOrder, showCell, showNumber, showTime, sorted, zonesOf, type Column } from '../../src/lib/base/table';
 import type { Row } from '../../src/lib/base/jsonl';
 
 describe('what a cell shows', () => {
@@ -19,6 +19,20 @@ describe('what a cell shows', () => {
   ])('%s is %s', (text, shown) => expect(showNumber(text, false)).toBe(shown));
 
   test('a key stays as it is', () => expect(showNumber('9514', true)).toBe('9514'));
+
+  test('the zone of a column is that of its times, and not that of now', () => {
+    const zone = process.env['TZ'];
+    process.env['TZ'] = 'Europe/Berlin';
+    try {
+      const rows: Row[] = [{ _time: '2026-07-01T10:00:00Z' }, { _time: '' }, { _time: '2026-07-02T10:00:00Z' }];
+      expect(zonesOf(rows, '_time', false)).toBe('UTC+02:00');
+      expect(zonesOf([...rows, { _time: '2026-12-01T10:00:00Z' }], '_time', false)).toBe('UTC+02:00 and UTC+01:00');
+      expect(zonesOf(rows, '_time', true)).toBe('UTC');
+    } finally {
+      if (zone === undefined) delete process.env['TZ'];
+      else process.env['TZ'] = zone;
+    }
+  });
 
   test('times are in the zone of the page and short', () => {
     expect(showTime('2026-11-21T21:36:30Z', true)).toBe('2026-11-21 21:36:30');

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { editableInstant, formatDuration, formatInstant, formatSpan, parseDuration, parseInstant, parseRange, rangeLabel, resolveRange, timeToMs, timeToNs, zoomOut } from '../../src/lib/base/time';
+import { editableInstant, formatDuration, formatInstant, formatSpan, parseDuration, parseInstant, parseRange, rangeLabel, resolveRange, timeToMs, timeToNs, zonesLabel, zoomOut } from '../../src/lib/base/time';
 
 const NOW = Date.UTC(2026, 0, 31, 12, 0, 0);
 
@@ -48,6 +48,11 @@ describe('instants', () => {
     ['yesterday', null],
     ['2026-13-01', null],
     ['2026-01-32', null],
+    ['2026-00-10', null],
+    ['2026-02-30', null],
+    ['2026-02-29', null],
+    ['2028-02-29', Date.UTC(2028, 1, 29)],
+    ['2026-11-31 12:00', null],
     ['12:00', null],
     ['', null],
   ])('%s', (text, ms) => expect(parseInstant(text, NOW, true)).toBe(ms));
@@ -82,7 +87,12 @@ describe('ranges', () => {
   test('all is what is stored, the newest line included', () => {
     expect(resolveRange({ kind: 'all' }, NOW, { startMs: 5, endMs: 5000 })).toEqual({ startMs: 5, endMs: 5001 });
     expect(resolveRange({ kind: 'all' }, NOW, { startMs: 5, endMs: 5 }).endMs).toBeGreaterThan(5);
-    expect(resolveRange({ kind: 'all' }, NOW, null).endMs).toBe(NOW);
+  });
+
+  test('all leaves no line out where it is not known what is stored', () => {
+    const { startMs, endMs } = resolveRange({ kind: 'all' }, NOW, null);
+    expect(startMs).toBe(0);
+    expect(endMs).toBeGreaterThan(NOW + 365 * 86_400_000);
   });
 
   test('zooming out doubles, but not into the future', () => {
@@ -117,6 +127,9 @@ test('a range is edited without a change, also where clocks are set back', () =>
     }
     expect([editableInstant(summer, false), editableInstant(winter, false)].filter((text) => text.includes('+'))).toHaveLength(1);
     expect(editableInstant(NOW, false)).toBe('2026-01-31 13:00:00');
+    expect(zonesLabel(false, { startMs: summer, endMs: winter })).toBe('UTC+02:00 to UTC+01:00');
+    expect(zonesLabel(false, { startMs: winter, endMs: winter + 1 })).toBe('UTC+01:00');
+    expect(zonesLabel(true, { startMs: summer, endMs: winter })).toBe('UTC');
   } finally {
     if (zone === undefined) delete process.env['TZ'];
     else process.env['TZ'] = zone;

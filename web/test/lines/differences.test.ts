@@ -40,6 +40,12 @@ describe('comparing', () => {
     expect(none.query).toBe('* | differences where (_time:[2026-11-02T10:04:00.000Z, 2026-11-02T10:05:00.000Z)) scale 0.333333');
   });
 
+  it('begins with 1970 at the earliest where it is not known what is stored', () => {
+    const all = compareWithBefore('', { startMs: 0, endMs: 4 * T }, null);
+    expect(all.span).toEqual({ startMs: 0, endMs: 4 * T });
+    expect(comparisonOf(all.query)?.selected).toEqual({ startMs: 3 * T, endMs: 4 * T });
+  });
+
   it('compares lines with others, and knows no other query', () => {
     const query = compareWithOthers('a | sort by (b)', 'host:=web3');
     expect(query).toBe('a | differences where (host:=web3)');

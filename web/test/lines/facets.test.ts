@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { numbersOf, numbersQuery, numericFields, shownFacets } from '../../src/lib/lines/facets';
+import { listed, LISTED_MAX, numbersOf, numbersQuery, numericFields, shownFacets } from '../../src/lib/lines/facets';
 import { formatNumber } from '../../src/lib/base/format';
 import { toggleBound } from '../../src/lib/query/logsql';
 
@@ -35,6 +35,16 @@ test('few lines have no noise but what is known as such', () => {
 test('a chosen value makes its field worth a look', () => {
   const shown = shownFacets([], 10, new Map([['proc_id', { included: ['17'], excluded: [] }]]), new Map(), { fields: counted(['proc_id', 10]), numbers: new Map() });
   expect(shown).toMatchObject([{ field: 'proc_id', noise: false, values: [{ value: '17', hits: null }] }]);
+});
+
+test('of very many fields the first are listed, and the others counted', () => {
+  const fields = counted(...Array.from({ length: LISTED_MAX + 50 }, (_, at): [string, number] => [`user_${at}`, 1]), ['status', 9]);
+  const shown = shownFacets([facet('status', ['200', 8], ['500', 1])], 9, new Map(), new Map(), { fields, numbers: new Map() });
+  expect(shown).toHaveLength(LISTED_MAX + 51);
+  const { first, more } = listed(shown);
+  expect(first[0]?.field).toBe('status');
+  expect([first.length, more]).toEqual([LISTED_MAX, 51]);
+  expect(listed(shown.slice(0, 3))).toEqual({ first: shown.slice(0, 3), more: 0 });
 });
 
 test('fields that measure something', () => {

@@ -12,6 +12,18 @@ test('a link is made of the fields of a line that has all of them', () => {
   expect(linksOf({ _msg: 'x', trace_id: '\ud800', 'service.name': 's' }, [jaeger])).toHaveLength(1);
 });
 
+test('a value leads to no other folder than the template', () => {
+  const user = { name: 'User', url: 'https://wiki.example/users/{user}/notes?of={user}', pattern: '' };
+  for (const value of ['.', '..', '%2e%2e']) {
+    const links = linksOf({ _msg: 'x', user: value }, [user, { ...user, name: 'Last', url: 'https://wiki.example/users/{user}' }]);
+    for (const { href } of links) expect(new URL(href).pathname.startsWith('/users/')).toBe(true);
+    expect(links).toHaveLength(value.startsWith('%') ? 2 : 0);
+  }
+  expect(linksOf({ _msg: 'x', user: '..' }, [{ ...user, url: 'https://wiki.example/?of={user}' }])).toHaveLength(1);
+  expect(linksOf({ _msg: 'x', user: 'a..b' }, [user])).toHaveLength(1);
+  expect(linksOf({ _msg: 'x', a: '.', b: '.' }, [{ ...user, url: 'https://wiki.example/x/{a}{b}/y' }])).toEqual([]);
+});
+
 test('a runbook is for lines with its pattern, and comes first', () => {
   const row = { _msg: 'ERROR: No space is left on device', trace_id: 'a', 'service.name': 's' };
   expect(linksOf(row, [jaeger, full]).map(({ name }) => name)).toEqual(['Full disk', 'Trace']);

@@ -20,6 +20,13 @@ describe('cards of patterns', () => {
     expect(sortCards(cards, false)).toEqual(cards);
   });
 
+  it('know no share of a list that was cut, unless they are told how many lines there are', () => {
+    const many = Array.from({ length: 200 }, (_, n) => row(`p${n}`, 2));
+    expect(cardsOf(many, null)[0]?.share).toBeNull();
+    expect(cardsOf(many, null, 1000)[0]?.share).toBe(0.002);
+    expect(cardsOf(many.slice(1), null, 1000)[0]?.share).toBe(1 / 199);
+  });
+
   it('say nothing of a time before that is not known, or of which there are no lines', () => {
     for (const earlier of [null, [], Array.from({ length: 200 }, (_, n) => row(`p${n}`, 9))]) {
       expect(cardsOf(NOW, earlier).filter(({ turn }) => turn === 'new')).toEqual([]);

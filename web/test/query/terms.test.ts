@@ -50,6 +50,13 @@ test.each(['~"(a+)+b"', '~"a*a*b"', '~"("', '""', '(', ':', 'a:', '*', '~'])('%s
   expect(marked(query, 'a'.repeat(2000))).toBe('a'.repeat(2000));
 });
 
+test('a long text is marked at its beginning alone', () => {
+  const long = `error ${'x'.repeat(100_000)} error`;
+  expect(marksIn(long, 'body', searchedTerms('body:error'))).toEqual([[0, 5]]);
+  // From each of its characters this would look at all that follow.
+  expect(marksIn('x'.repeat(1_000_000), 'body', searchedTerms('body:~".*y"'))).toEqual([]);
+});
+
 test('a query of very many terms marks only the first ones', () => {
   const query = Array.from({ length: 1000 }, (_, i) => `w${i}`).join(' or ');
   expect(searchedTerms(query).length).toBeLessThan(100);

@@ -322,6 +322,15 @@ impl Gate {
         rights.tenant.check(tenants).map_err(ApiError::bad_request)
     }
 
+    /// Whether a caller sees some of the lines only, or not all of their fields. It has made no
+    /// request for lines yet, so it need not know its tenants.
+    pub fn restricts(&self, principal: &Principal) -> bool {
+        let is_bound = principal.rights.as_ref().is_some_and(|rights| {
+            self.tenants().is_some() && rights.tenant.is_bound(rights.role)
+        });
+        is_bound || principal.is_restricted()
+    }
+
     /// Whose lines a request writes and reads.
     fn of_tenants(
         &self,

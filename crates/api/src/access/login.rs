@@ -111,7 +111,7 @@ fn shown(gate: &Gate, principal: &Principal) -> Value {
         "name": principal.name(),
         "role": principal.role().map(|role| role.name()),
         "exposed": gate.is_exposed(),
-        "restricted": principal.is_restricted(),
+        "restricted": gate.restricts(principal),
         "passwords": gate.has_passwords(),
         "providers": gate.providers().names(),
     })

@@ -87,6 +87,11 @@ impl TenantRight {
         }
     }
 
+    /// Whether a caller of that role is not for all tenants, whatever it asks for.
+    pub fn is_bound(&self, role: Role) -> bool {
+        self.of(role) != TenantRight::All
+    }
+
     fn of(&self, role: Role) -> TenantRight {
         match self {
             TenantRight::Unsaid if matches!(role, Role::Read | Role::Ingest) => {

@@ -48,9 +48,11 @@ async fn context(State(app): State<Arc<App>>, caller: Caller, params: Params) ->
         Ok(lines)
     };
     let (before, after) = (side("before")?, side("after")?);
-    let pending = PendingQuery::new(&app, "context", &format!("_line_id:{id}"), &caller)?;
-    let now_ns = crate::wire::clock::now_ns();
-    let seen = Seen::new(params.restriction(now_ns)?.filter)?;
+    let mut pending = PendingQuery::new(&app, "context", &format!("_line_id:{id}"), &caller)?;
+    let restriction = params.restriction(crate::wire::clock::now_ns())?;
+    // The queries for the lines of other nodes are restricted by it, too.
+    pending.context.restriction = restriction.clone();
+    let seen = Seen::new(restriction.filter)?;
     let body = answer(pending, move |running| {
         let mut meter = running.context.meter();
         let found = match running.source().sides() {

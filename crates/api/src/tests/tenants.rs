@@ -152,6 +152,21 @@ fn ways_in(word: &str) -> Vec<(&'static str, &'static str, String)> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_caller_is_told_whether_it_is_for_all_tenants() {
+    let fixture = fixture();
+    for (token, is_restricted) in
+        [("shop-reads", true), ("unsaid-reads", true), ("proxy-reads", true), ("admin", false)]
+    {
+        let (status, me) = fixture.read_as(token, "/api/v1/me").await;
+        let me: Value = serde_json::from_str(&me).unwrap();
+        assert_eq!((status, &me["restricted"]), (200, &is_restricted.into()), "{token}: {me}");
+        // The page does not ask for what would be refused.
+        let expected = if is_restricted { 403 } else { 200 };
+        assert_eq!(fixture.read_as(token, "/api/v1/status").await.0, expected, "{token}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_way_in_keeps_lines_for_the_tenant_of_the_token() {
     let fixture = fixture();
     let mut sent = 0;

@@ -37,16 +37,12 @@ pub async fn name(mut request: Request, next: Next) -> Response {
     let mut response = next.run(request).await;
     missing.tell();
     let stores = missing.stores();
-    if !stores.is_empty()
-        && let Ok(value) = HeaderValue::from_str(&stores.join(", "))
-    {
-        response.headers_mut().insert(MISSING_STORES, value);
+    if !stores.is_empty() {
+        response.headers_mut().insert(MISSING_STORES, in_ascii(&stores.join(", ")));
     }
     let lacks: Vec<String> = missing.damages.tell().into_iter().chain(missing.lacks()).collect();
-    if !lacks.is_empty()
-        && let Ok(value) = HeaderValue::from_str(&lacks.join("; ").replace('…', "..."))
-    {
-        response.headers_mut().insert(MISSING_LINES, value);
+    if !lacks.is_empty() {
+        response.headers_mut().insert(MISSING_LINES, in_ascii(&lacks.join("; ")));
     }
     if let Some(age) = missing.catalog_age() {
         response.headers_mut().insert(CATALOG_AGE, age.as_secs().into());
@@ -55,6 +51,19 @@ pub async fn name(mut request: Request, next: Next) -> Response {
         response.headers_mut().insert(NOTICES, value);
     }
     response
+}
+
+/// A text as the value of a header. Texts of other systems are in it, such as errors of PostgreSQL
+/// in the language of its administrator: without what is not ASCII, it still says that lines are
+/// missing.
+fn in_ascii(text: &str) -> HeaderValue {
+    let char = |char: char| match char {
+        _ if char.is_ascii_graphic() => char,
+        _ if char.is_whitespace() || char.is_control() => ' ',
+        _ => '?',
+    };
+    let text: String = text.replace('…', "...").chars().map(char).collect();
+    HeaderValue::from_str(&text).expect("it is ASCII without control characters")
 }
 
 /// Notices as the value of a header; none where there are none.
@@ -84,6 +93,13 @@ fn shown(mut notices: Vec<Notice>) -> Option<HeaderValue> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn no_text_takes_its_header_away() {
+        assert_eq!(in_ascii("store-1, a b … c"), "store-1, a b ... c");
+        let error = "FATAL:  das Datenbanksystem fährt herunter\n\u{1b}[1m💥\u{2028}";
+        assert_eq!(in_ascii(error), "FATAL:  das Datenbanksystem f?hrt herunter  [1m? ");
+    }
 
     #[test]
     fn notices_are_json_in_ascii_of_bounded_length() {

@@ -39,15 +39,18 @@ fn lines_around_a_line_come_from_all_stores() {
     let one = controller(&[&stores]);
     let id = &one.query("order:=300", "include=_line_id")[0]["_line_id"];
     let path = format!("/api/v1/context?id={}&before=3&after=2", id.as_str().unwrap());
-    let answer = one.whole(&path).json();
-    let orders: Vec<&str> = answer["rows"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|row| row["order"].as_str().unwrap())
-        .collect();
+    let orders = |path: &str| -> Vec<String> {
+        let answer = one.whole(path).json();
+        let rows = answer["rows"].as_array().unwrap().iter();
+        rows.map(|row| row["order"].as_str().unwrap().to_owned()).collect()
+    };
     // The stream is that of the host: every third line.
-    assert_eq!(orders, ["291", "294", "297", "300", "303", "306"]);
+    assert_eq!(orders(&path), ["291", "294", "297", "300", "303", "306"]);
+    // Whoever sees a part of the lines sees that part of their surroundings.
+    let restricted = |filter: &str| format!("{path}&extra_filters={}", encoded(filter));
+    let seen = orders(&restricted("!order:in(294, 303)"));
+    assert_eq!(seen, ["288", "291", "297", "300", "306", "309"]);
+    assert_eq!(one.get(&restricted("!order:=300")).status, 404);
     assert_eq!(one.get("/api/v1/context?id=00000001-1-1").status, 404);
 }
 

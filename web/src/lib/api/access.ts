@@ -11,7 +11,7 @@ export interface Me {
   /** Everybody who reaches the server may do everything. */
   exposed: boolean;
   /** Sees some of the lines only, or not all of their fields; calls that show what was made of all lines are refused. */
-  restricted?: boolean;
+  restricted: boolean;
   /** Whether users can log in with a password. */
   passwords: boolean;
   /** Providers by which users can log in. */
@@ -19,7 +19,7 @@ export interface Me {
 }
 
 /** The assumption if the server does not say: an older one, or one that cannot be reached. */
-export const ANYBODY: Me = { login: 'off', name: null, role: 'admin', exposed: false, passwords: true, providers: [] };
+export const ANYBODY: Me = { login: 'off', name: null, role: 'admin', exposed: false, restricted: false, passwords: true, providers: [] };
 
 /** What the page shows: a login, a refusal, or the views. */
 export function screenOf(me: Me): 'login' | 'nothing' | 'views' {
@@ -59,18 +59,27 @@ export function loginBy(provider: string, to: string): string {
 
 /** What is known of a user who is no longer logged in. */
 export function loggedOut(me: Me | null): Me {
-  return { ...(me ?? ANYBODY), login: 'on', name: null, role: null, exposed: false };
+  return { ...(me ?? ANYBODY), login: 'on', name: null, role: null, exposed: false, restricted: false };
+}
+
+/**
+ * Whether somebody else logged in than the user who used the page before. What the page keeps, such as unsaved notebooks
+ * with their rows, is of lines that the other one may not see.
+ */
+export function isSomebodyElse(before: string | null, me: Me): boolean {
+  return before !== null && me.name !== before;
 }
 
 /** Parses an answer of `/api/v1/me`; anything else counts as not logged in. */
 export function meOf(answer: unknown): Me {
-  const { login, name, role, exposed, passwords, providers } = (answer ?? {}) as Record<string, unknown>;
+  const { login, name, role, exposed, restricted, passwords, providers } = (answer ?? {}) as Record<string, unknown>;
   const roles: readonly unknown[] = ['ingest', 'read', 'auditor', 'node', 'operate', 'admin'];
   return {
     login: login === 'off' ? 'off' : 'on',
     name: typeof name === 'string' ? name : null,
     role: roles.includes(role) ? (role as Role) : null,
     exposed: exposed === true,
+    restricted: restricted === true,
     passwords: passwords !== false,
     providers: Array.isArray(providers) ? providers.filter((one) => typeof one === 'string') : [],
   };

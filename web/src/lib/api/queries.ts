@@ -114,11 +114,16 @@ export async function fieldValues(
   return answer.values;
 }
 
-/** Lines as they arrive, until the signal aborts it or the connection ends. `onopen` is called when the answer begins. */
-export async function tailLines(query: string, take: (rows: Row[]) => void, onopen: () => void, options: CallOptions): Promise<void> {
-  const response = await call('/select/logsql/tail', { query, include: '_line_id,_line,_received' }, options);
+/**
+ * Lines as they arrive, until the signal aborts it or the connection ends. `onopen` is called when the answer begins,
+ * `onheard` whenever the server sends something, which it does every few seconds without lines, too. `sinceS` says how
+ * many seconds back it begins; null: as far as the server does by itself.
+ */
+export async function tailLines(query: string, sinceS: number | null, take: (rows: Row[]) => void, onopen: () => void, onheard: () => void, options: CallOptions): Promise<void> {
+  const start_offset = sinceS === null ? null : `${sinceS}s`;
+  const response = await call('/select/logsql/tail', { query, include: '_line_id,_line,_received', start_offset }, options);
   onopen();
-  if (response.body) await readJsonLines(response.body, take);
+  if (response.body) await readJsonLines(response.body, take, onheard);
 }
 
 /** What a text in Lucene's syntax is as a filter in LogsQL. Nothing is run. */

@@ -59,7 +59,9 @@ export function formatMillis(value: number): string {
 export function formatPercent(part: number, whole: number): string {
   if (whole <= 0) return '0%';
   const percent = (100 * part) / whole;
-  return percent > 0 && percent < 1 ? '<1%' : `${Math.round(percent)}%`;
+  if (percent > 0 && percent < 1) return '<1%';
+  // What is rounded to all must be all.
+  return percent < 100 && percent >= 99.5 ? '>99%' : `${Math.round(percent)}%`;
 }
 
 function trim(value: number): string {

@@ -81,13 +81,17 @@ function toRow(value: unknown): Row {
   return row;
 }
 
-/** Calls `take` with the rows of each chunk until the stream ends. Aborting the request ends it with an `AbortError`. */
-export async function readJsonLines(body: ReadableStream<Uint8Array>, take: (rows: Row[]) => void): Promise<void> {
+/**
+ * Calls `take` with the rows of each chunk until the stream ends, and `onheard` for each chunk, also one without rows.
+ * Aborting the request ends it with an `AbortError`.
+ */
+export async function readJsonLines(body: ReadableStream<Uint8Array>, take: (rows: Row[]) => void, onheard: () => void = () => {}): Promise<void> {
   const reader = body.getReader();
   const decoder = new TextDecoder();
   const lines = new JsonLines();
   for (;;) {
     const { done, value } = await reader.read();
+    if (!done) onheard();
     const rows = done ? [...lines.push(decoder.decode()), ...lines.end()] : lines.push(decoder.decode(value, { stream: true }));
     if (rows.length > 0) take(rows);
     if (done) return;

@@ -88,13 +88,22 @@ export function cutSpan({ startMs, endMs }: Span, within: Span): Span {
   return { startMs: Math.max(startMs, within.startMs), endMs: Math.min(endMs, Math.max(within.endMs, startMs + 1)) };
 }
 
-/** Round times for axis labels, at most `max` of them, and their distance. `offsetMs` is that of the time zone. */
-export function axisTicks(buckets: Buckets, max: number, offsetMs: number): { at: number[]; spacingMs: number } {
+/**
+ * Round times for axis labels, at most `max` of them, and their distance. `offsetAt` is what the clocks of the time zone
+ * are ahead of UTC at an instant.
+ */
+export function axisTicks(buckets: Buckets, max: number, offsetAt: (ms: number) => number): { at: number[]; spacingMs: number } {
   const startMs = buckets.firstMs;
   const endMs = startMs + buckets.count * buckets.stepMs;
   const step = STEPS_MS.find((candidate) => (endMs - startMs) / candidate <= Math.max(1, max)) ?? 364 * D;
   const ticks: number[] = [];
-  for (let tick = Math.ceil((startMs + offsetMs) / step) * step - offsetMs; tick < endMs; tick += step) ticks.push(tick);
+  const offsetMs = offsetAt(startMs);
+  for (let local = Math.ceil((startMs + offsetMs) / step) * step; ; local += step) {
+    // Where daylight saving begins or ends, days begin an hour sooner or later; hours and minutes go on as they did.
+    const tick = local - (step > H ? offsetAt(local - offsetAt(local - offsetMs)) : offsetMs);
+    if (tick >= endMs) break;
+    if (tick >= startMs) ticks.push(tick);
+  }
   return { at: ticks, spacingMs: step };
 }
 

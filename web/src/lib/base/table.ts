@@ -1,6 +1,6 @@
 // Tables made by pipes: which columns are times and numbers, how they are formatted, and the order of the rows.
 
-import { clockParts, timeToMs, timeToNs } from './time';
+import { clockParts, timeToMs, timeToNs, zoneLabel } from './time';
 import type { Row } from './jsonl';
 
 export interface Column {
@@ -47,6 +47,12 @@ export function showTime(text: string, utc: boolean): string {
   const { date, time } = clockParts(ms, utc);
   const fraction = /\.(\d+)/.exec(text)?.[1]?.slice(0, 3).padEnd(3, '0') ?? '000';
   return `${date} ${time}${/[1-9]/.test(/\.(\d+)/.exec(text)?.[1] ?? '') ? `.${fraction}` : ''}`;
+}
+
+/** The zones that the times of a column are shown in: several if the clocks are set between them. */
+export function zonesOf(rows: readonly Row[], name: string, utc: boolean): string {
+  const times = rows.map((row) => timeToMs(row[name] ?? '')).filter((ms) => !Number.isNaN(ms));
+  return [...new Set(times.map((ms) => zoneLabel(utc, ms)))].join(' and ');
 }
 
 /** A number for people: rounded, in groups of three digits. A key such as a status or a port is not changed. */

@@ -90,7 +90,9 @@ export function parseInstant(text: string, nowMs: number, utc: boolean): number 
   const [, year, month, day = '01', hour = '00', minute = '00', second = '00', fraction = '', zone] = form;
   const milli = Number((fraction + '000').slice(0, 3));
   const parts = [Number(year), Number(month) - 1, Number(day), Number(hour), Number(minute), Number(second), milli] as const;
-  if (parts[1] > 11 || parts[2] < 1 || parts[2] > 31 || parts[3] > 24 || parts[4] > 59 || parts[5] > 60) return null;
+  // Day 0 of the next month is the last one of this month.
+  const days = new Date(Date.UTC(parts[0], parts[1] + 1, 0)).getUTCDate();
+  if (parts[1] < 0 || parts[1] > 11 || parts[2] < 1 || parts[2] > days || parts[3] > 24 || parts[4] > 59 || parts[5] > 60) return null;
   if (!zone && !utc) return new Date(...parts).getTime();
   let offsetMinutes = 0;
   if (zone && zone.toUpperCase() !== 'Z') {
@@ -114,7 +116,16 @@ export function parseRange(from: string, to: string, nowMs: number, utc: boolean
   return { kind: 'absolute', startMs: start, endMs: end };
 }
 
-/** Only the store knows what “all” covers; its oldest and newest line bound it. */
+/**
+ * How far ahead “all” goes where nobody tells what is stored: lines of wrong clocks are stored, too. Lines of later times
+ * are found by a range that names these times.
+ */
+const ALL_AHEAD_MS = 10 * 365 * 86_400_000;
+
+/**
+ * Only the store knows what “all” covers; its oldest and newest line bound it. Who sees some of the lines only is not told
+ * these bounds: then “all” begins with 1970.
+ */
 export function resolveRange(range: Range, nowMs: number, stored: Span | null): Span {
   switch (range.kind) {
     case 'relative':
@@ -122,7 +133,7 @@ export function resolveRange(range: Range, nowMs: number, stored: Span | null): 
     case 'absolute':
       return { startMs: range.startMs, endMs: range.endMs };
     case 'all': {
-      if (!stored) return { startMs: nowMs - 3_600_000, endMs: nowMs };
+      if (!stored) return { startMs: 0, endMs: nowMs + ALL_AHEAD_MS };
       const endMs = Math.max(stored.endMs + 1, stored.startMs + 1000);
       return { startMs: stored.startMs, endMs };
     }
@@ -194,6 +205,12 @@ export function zoneLabel(utc: boolean, atMs: number): string {
   const minutes = -new Date(atMs).getTimezoneOffset();
   const sign = minutes < 0 ? '−' : '+';
   return `UTC${sign}${two(Math.floor(Math.abs(minutes) / 60))}:${two(Math.abs(minutes) % 60)}`;
+}
+
+/** The zone of a span; both zones if the clocks are set in it. */
+export function zonesLabel(utc: boolean, { startMs, endMs }: Span): string {
+  const [from, to] = [zoneLabel(utc, startMs), zoneLabel(utc, endMs)];
+  return from === to ? from : `${from} to ${to}`;
 }
 
 /** Unix milliseconds of an RFC 3339 time of the server; NaN if it is not a time. */

@@ -48,7 +48,7 @@ export function comparisonOf(query: string): Comparison | null {
  */
 export function compareWithBefore(query: string, span: Span, stored: Span | null): Comparing {
   // The page may know an older state of the store than that of the lines it looks at.
-  const earliest = stored !== null && stored.startMs < span.endMs ? stored.startMs : -Infinity;
+  const earliest = stored !== null && stored.startMs < span.endMs ? stored.startMs : Math.min(0, span.startMs);
   let { startMs } = span;
   const { endMs } = span;
   let from = Math.max(startMs - BEFORE_SPANS * (endMs - startMs), earliest);

@@ -70,9 +70,10 @@ export function shownFacets(
     const constant = values.length === 1 && (values[0]?.hits ?? 0) >= lines;
     return { field, values, constant, noise: NOISE.test(field) || isUnique, lines: counts.get(field) ?? null, numbers: null };
   });
+  const faceted = new Set(shown.map(({ field }) => field));
   for (const { value: field, hits } of fields) {
     // Without a facet because it has too many or too long values.
-    if (!shown.some((one) => one.field === field)) shown.push({ field, values: [], constant: false, noise: true, lines: hits, numbers: null });
+    if (!faceted.has(field)) shown.push({ field, values: [], constant: false, noise: true, lines: hits, numbers: null });
   }
   for (const facet of shown) {
     facet.numbers = numbers.get(facet.field) ?? null;
@@ -99,6 +100,14 @@ export function shownFacets(
   return shown
     .filter((facet) => !HIDDEN.has(facet.field))
     .sort((a, b) => Number(a.constant) - Number(b.constant) || Number(a.noise) - Number(b.noise) || place(a) - place(b) || tenths(b) - tenths(a) || (a.field < b.field ? -1 : 1));
+}
+
+/** Fields of one kind that are listed. Lines whose keys are names of users have as many fields as users. */
+export const LISTED_MAX = 200;
+
+/** The first fields, and how many there are besides, which are found by their names. */
+export function listed(all: readonly ShownFacet[]): { first: readonly ShownFacet[]; more: number } {
+  return { first: all.slice(0, LISTED_MAX), more: Math.max(0, all.length - LISTED_MAX) };
 }
 
 /** Fields asked for their numbers; each costs a look at all lines found. */

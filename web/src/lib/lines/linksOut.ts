@@ -2,8 +2,8 @@
 // document `_links` among the dashboards. Pure; linksOut.svelte.ts keeps them.
 //
 // Values of lines are data: they are written into an address only behind its host, in percent
-// encoding, so a line cannot lead elsewhere than the template does. A pattern is compared without
-// regular expressions, in time linear in the message.
+// encoding, and never as a step of a path to the folder above, so a line cannot lead elsewhere than
+// the template does. A pattern is compared without regular expressions, in time linear in the message.
 
 import type { Row } from '../base/jsonl';
 
@@ -34,6 +34,8 @@ export const LINKS_OF_LINE_MAX = 8;
 const CHARS_MAX = 2_000;
 
 const FIELD = /\{([^{}]+)\}/g;
+/** A step of a path that browsers take for its folder or for the one above. Encoding it does not help. */
+const DOTS = /\/(?:\.|%2e){1,2}(?:[/?#]|$)/i;
 
 /** What is wrong with a template, in words; null if nothing is. */
 export function templateProblem({ name, url, pattern }: LinkTemplate): string | null {
@@ -87,7 +89,8 @@ export function linksOf(row: Row, templates: readonly LinkTemplate[]): { name: s
     if (!containsPattern(row['_msg'] ?? '', pattern) || templateProblem(template) !== null) return [];
     const fields = [...url.matchAll(FIELD)].map(([, field]) => field as string);
     if (fields.some((field) => (row[field] ?? '') === '')) return [];
-    return [{ name, href: url.replace(FIELD, (_, field: string) => encodeURIComponent((row[field] as string).replace(/\p{Surrogate}/gu, '\ufffd'))), isRunbook: pattern !== '' }];
+    const href = url.replace(FIELD, (_, field: string) => encodeURIComponent((row[field] as string).replace(/\p{Surrogate}/gu, '\ufffd')));
+    return DOTS.test(href) ? [] : [{ name, href, isRunbook: pattern !== '' }];
   });
   return links.sort((a, b) => Number(b.isRunbook) - Number(a.isRunbook)).slice(0, LINKS_OF_LINE_MAX);
 }

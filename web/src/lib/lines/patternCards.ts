@@ -25,8 +25,8 @@ const MARK = '__pattern';
 export interface PatternCard {
   pattern: string;
   hits: number;
-  /** Its share of all lines, from 0 to 1. */
-  share: number;
+  /** Its share of all lines, from 0 to 1; null if it is not known how many these are. */
+  share: number | null;
   example: string;
   firstMs: number | null;
   lastMs: number | null;
@@ -61,9 +61,14 @@ function msOf(text: string | undefined): number | null {
   return Number.isFinite(ms) ? ms : null;
 }
 
-/** Cards of the rows of `patterns`; `earlier` are those of the time before, null while they are not known. */
-export function cardsOf(rows: readonly Row[], earlier: readonly Row[] | null): PatternCard[] {
-  const all = rows.reduce((sum, row) => sum + Number(row['hits'] ?? 0), 0);
+/**
+ * Cards of the rows of `patterns`; `earlier` are those of the time before, null while they are not known. `lines` is how
+ * many lines there are, of which a list that was cut has only some; null if that is not known.
+ */
+export function cardsOf(rows: readonly Row[], earlier: readonly Row[] | null, lines: number | null = null): PatternCard[] {
+  const listed = rows.reduce((sum, row) => sum + Number(row['hits'] ?? 0), 0);
+  const isCut = rows.length >= PATTERNS_SHOWN;
+  const all = !isCut ? listed : lines === null ? null : Math.max(lines, listed);
   const hits = new Map(earlier?.map((row) => [row['pattern'] ?? '', Number(row['hits'] ?? 0)]));
   // A list that was cut may lack a pattern that was there; without lines before, nothing is new.
   const isWhole = earlier !== null && earlier.length > 0 && earlier.length < PATTERNS_SHOWN;
@@ -71,7 +76,7 @@ export function cardsOf(rows: readonly Row[], earlier: readonly Row[] | null): P
     const pattern = row['pattern'] ?? '';
     const before = hits.get(pattern) ?? (isWhole ? 0 : null);
     const own = Number(row['hits'] ?? 0);
-    return { pattern, hits: own, share: all > 0 ? own / all : 0, example: row['example'] ?? '', firstMs: msOf(row['first']), lastMs: msOf(row['last']), before, turn: before === 0 ? 'new' : null };
+    return { pattern, hits: own, share: all === null ? null : all > 0 ? own / all : 0, example: row['example'] ?? '', firstMs: msOf(row['first']), lastMs: msOf(row['last']), before, turn: before === 0 ? 'new' : null };
   });
   const isListed = rows.length < PATTERNS_SHOWN;
   const known = new Set(cards.map(({ pattern }) => pattern));

@@ -7,6 +7,11 @@ import { inside, literal, splitList, tokens, unquote } from './logsqlScan';
 
 /** Terms beyond it are not marked: each costs a search in every shown text. */
 const TERMS_MAX = 24;
+/**
+ * Characters of a text in which terms are marked. Values of fields may have megabytes, and `.*x`
+ * looks at the rest of a text again from each of its characters.
+ */
+const MARKED_CHARS_MAX = 4_096;
 
 export interface SearchedTerm {
   /** The field, `*` for any, `k8s.*` for those whose name begins so. */
@@ -28,9 +33,10 @@ export function searchedTerms(query: string): SearchedTerm[] {
  */
 export function marksIn(text: string, field: string, terms: readonly SearchedTerm[]): [number, number][] {
   const marks: [number, number][] = [];
+  const searched = text.slice(0, MARKED_CHARS_MAX);
   for (const term of terms) {
     if (!isOf(term.field, field)) continue;
-    for (const match of text.matchAll(term.pattern)) {
+    for (const match of searched.matchAll(term.pattern)) {
       if (match[0] !== '') marks.push([match.index, match.index + match[0].length]);
     }
   }

@@ -107,7 +107,8 @@ export class AlertHistory {
 
   async load(span: Span, limit = CHANGES_MAX): Promise<void> {
     this.leave();
-    if (this.#isAbsent) return;
+    // What alerts did is told to those who see all lines.
+    if (this.#isAbsent || session.me?.restricted) return;
     const controller = new AbortController();
     this.#controller = controller;
     try {

@@ -56,6 +56,8 @@ export class LinesSearch {
   cancelled = $state(false);
   loadingMore = $state(false);
   reachedEnd = $state(false);
+  /** The query failed or was cancelled while its rows came: there may be more. */
+  isPartial = $state(false);
   /** The server could not be reached: rows, histogram and fields are those of the last answer. */
   isEarlier = $state(false);
   /** The query the rows belong to, and their order. */
@@ -124,10 +126,15 @@ export class LinesSearch {
         );
         if (!current()) return;
         show();
+        this.isPartial = false;
         if (this.rows.length <= limit) this.reachedEnd = pipes !== '' || rows.length < limit;
         this.tookMs = performance.now() - startedMs;
       } catch (error) {
         if (!current()) return;
+        if (got.lines) {
+          this.isPartial = true;
+          this.reachedEnd = pipes !== '';
+        }
         if (isAbort(error) || isCancelled(error) || this.cancelled) {
           this.cancelled = true;
           return;
@@ -206,6 +213,9 @@ export class LinesSearch {
     // If a query failed or was cancelled, rows of an earlier one must not be taken for its answer.
     if (!got.lines) this.rows = [];
     if (!got.histogram) {
+      // The rows are of this range all the same: further pages and exports must not be of the range before.
+      this.span = span;
+      this.askedMs = askedMs;
       this.buckets = null;
       this.levels = [];
       this.hits = null;
@@ -234,6 +244,7 @@ export class LinesSearch {
       const known = new Set(this.rows.map((row) => row['_line_id']));
       const fresh = more.filter((row) => row['_line_id'] === undefined || !known.has(row['_line_id']));
       this.rows = [...this.rows, ...fresh];
+      this.isPartial = false;
       this.reachedEnd = more.length < MORE_ROWS || this.rows.length >= ROWS_MAX;
     } catch (error) {
       if (run !== this.#run) return;

@@ -115,8 +115,12 @@ class Queries {
     // Somebody else has saved a query meanwhile: apply the same change to their version.
     await this.load();
     const again = change((this.shared ?? NONE).queries);
+    if (!Array.isArray(again)) {
+      this.error = again.error;
+      return false;
+    }
     try {
-      if (Array.isArray(again)) await this.#put(again);
+      await this.#put(again);
       return true;
     } catch (error) {
       this.error = toApiError(error).message;

@@ -1,7 +1,7 @@
 // Who is logged in. The login replaces the views at the same address, so it leads back to the same view and nowhere
 // else.
 
-import { ANYBODY, loggedOut, meOf, screenOf, whoText, type Me } from '../api/access';
+import { ANYBODY, isSomebodyElse, loggedOut, meOf, screenOf, whoText, type Me } from '../api/access';
 import { ApiError, onUnauthorized } from '../api/call';
 import { logIn, logOut, whoAmI } from '../api/session';
 
@@ -10,6 +10,8 @@ class Session {
   me = $state.raw<Me | null>(null);
   /** A session existed and has ended. */
   ended = $state(false);
+  /** Who used this page last; null if nobody was logged in since it was loaded. */
+  #before: string | null = null;
 
   constructor() {
     onUnauthorized(() => this.#lost());
@@ -21,6 +23,7 @@ class Session {
   async load(): Promise<void> {
     try {
       this.me = meOf(await whoAmI());
+      this.#before = this.me.name;
     } catch (error) {
       // The views report a server that cannot be reached, and retry.
       if (!(error instanceof ApiError)) throw error;
@@ -30,7 +33,11 @@ class Session {
 
   /** Throws if name or password are wrong, or the server cannot be reached. */
   async logIn(name: string, password: string): Promise<void> {
-    this.me = meOf(await logIn(name, password));
+    const me = meOf(await logIn(name, password));
+    // Loaded anew at the same address, the page keeps nothing of what the other user saw.
+    if (isSomebodyElse(this.#before, me)) return location.reload();
+    this.#before = me.name;
+    this.me = me;
     this.ended = false;
   }
 

@@ -11,6 +11,10 @@ import { toApiError } from './lines.svelte';
 export const TAIL_ROWS_MAX = 1000;
 const FLUSH_MS = 250;
 const RECONNECT_MS = [500, 1000, 2000, 5000];
+/** A new connection begins so much before the last line of the one before; lines that are there already are left out. */
+const OVERLAP_S = 5;
+/** The server begins a tail at most an hour in the past. */
+const GAP_S_MAX = 3600;
 
 export class Tail {
   rows = $state.raw<Row[]>([]);
@@ -24,12 +28,16 @@ export class Tail {
   skipped = $state(0);
   /** Messages of a cluster's log that the server missed while a partition changed its owner. */
   missed = $state(0);
+  /** A connection was away for so long that lines which arrived meanwhile are not shown. */
+  hasGap = $state(false);
   connected = $state(false);
   error = $state.raw<ApiError | null>(null);
   #pending: Row[] = [];
   #controller: AbortController | null = null;
   #flush: ReturnType<typeof setTimeout> | undefined;
   #retry: ReturnType<typeof setTimeout> | undefined;
+  /** When the server sent something last, by this clock; null before the first connection. */
+  #heardMs: number | null = null;
 
   /** The tail was cancelled in the queue. */
   get cancelled(): boolean {
@@ -47,6 +55,8 @@ export class Tail {
     this.received = 0;
     this.skipped = 0;
     this.missed = 0;
+    this.hasGap = false;
+    this.#heardMs = null;
     this.held = 0;
     this.paused = false;
     this.reading = false;
@@ -87,15 +97,21 @@ export class Tail {
 
   async #follow(query: string, controller: AbortController, attempt: number): Promise<void> {
     let tries = attempt;
+    // What arrived while there was no connection is asked for again.
+    const awayS = this.#heardMs === null ? null : Math.ceil(Math.max(0, Date.now() - this.#heardMs) / 1000);
     try {
       await tailLines(
         query,
+        awayS === null ? null : Math.min(GAP_S_MAX, awayS + OVERLAP_S),
         (rows) => this.#take(rows),
         () => {
           this.connected = true;
+          this.hasGap ||= awayS !== null && awayS > GAP_S_MAX;
+          this.#heardMs ??= Date.now();
           this.error = null;
           tries = 0;
         },
+        () => (this.#heardMs = Date.now()),
         { signal: controller.signal },
       );
     } catch (error) {
@@ -137,9 +153,14 @@ export class Tail {
     clearTimeout(this.#flush);
     this.#flush = undefined;
     if (this.paused || this.#pending.length === 0) return;
-    // After a reconnect the lines of the last seconds may be sent again.
+    // After a reconnect the lines of the last seconds may be sent again, also during a pause.
     const known = new Set(this.rows.map((row) => row['_line_id']));
-    const fresh = this.#pending.filter((row) => row['_line_id'] === undefined || !known.has(row['_line_id']));
+    const fresh = this.#pending.filter((row) => {
+      const id = row['_line_id'];
+      if (id !== undefined && known.has(id)) return false;
+      known.add(id);
+      return true;
+    });
     this.rows = [...fresh.reverse(), ...this.rows].slice(0, TAIL_ROWS_MAX);
     this.#pending = [];
     this.held = 0;

@@ -1,6 +1,7 @@
 // What the watch of the server found.
 
 import { standsOut, type Found, type StandsOut } from '../api/standsOut';
+import { session } from './session.svelte';
 import { serverStatus } from './status.svelte';
 
 export class Watch {
@@ -15,6 +16,11 @@ export class Watch {
 
   async run(): Promise<void> {
     this.#controller?.abort();
+    // It is told to those who see all lines.
+    if (session.me?.restricted) {
+      this.isAsked = true;
+      return;
+    }
     const controller = new AbortController();
     this.#controller = controller;
     const { signal } = controller;
