@@ -25,7 +25,7 @@ use crate::workload::letters;
 const FOUND_ONE_IN: u64 = 10_000;
 
 /// Rows that are read again, or all if there are fewer: ln(0.001) / ln(1 - 1/10,000).
-const SAMPLE_ROWS: usize = 69_075;
+pub(super) const SAMPLE_ROWS: usize = 69_075;
 
 /// Time limit for reading rows again.
 const READ_BACK_S_MAX: u64 = 10;
@@ -40,6 +40,9 @@ fn one_in(rows: usize) -> u64 {
 
 /// A random sample of the keys of acknowledged rows: those with the least hashes, so that a row
 /// that is written again and again is in it only once, and with the same probability as others.
+///
+/// The hashes depend on a number that is drawn for each sample, and not on the seed of the run: a
+/// server that knew which rows are read again could be fast by keeping these alone.
 pub struct Sample {
     seed: u64,
     rows_max: usize,
@@ -49,13 +52,12 @@ pub struct Sample {
 }
 
 impl Sample {
-    /// Empty. Different seeds have different rows.
-    pub fn new(seed: u64) -> Sample {
-        Sample::of(SAMPLE_ROWS, seed)
+    /// Empty, for so many rows at most.
+    pub fn of(rows_max: usize) -> Sample {
+        Sample::seeded(rows_max, fastrand::u64(..))
     }
 
-    /// Of so many rows at most.
-    pub fn of(rows_max: usize, seed: u64) -> Sample {
+    fn seeded(rows_max: usize, seed: u64) -> Sample {
         let (below, keys) = (AtomicU64::new(u64::MAX), Mutex::default());
         Sample { seed: letters::mix(seed), rows_max, below, keys }
     }
@@ -269,7 +271,7 @@ mod tests {
     fn every_row_is_in_the_sample_with_the_same_probability() {
         let mut of_late_rows = 0;
         for seed in 0..100 {
-            let sample = Sample::of(100, seed);
+            let sample = Sample::seeded(100, seed);
             // The later half is written again and again.
             for key in (0..1_000).chain((500..1_000).cycle().take(5_000)) {
                 sample.add(&Value::Integer(key));
@@ -282,5 +284,18 @@ mod tests {
         }
         // 10,000 draws at one half: the deviation is 50.
         assert!((4_750..5_250).contains(&of_late_rows), "{of_late_rows}");
+    }
+
+    #[test]
+    fn nobody_knows_a_sample_before_it_is_read() {
+        let sampled = || {
+            let sample = Sample::of(100);
+            (0..10_000).for_each(|key| sample.add(&Value::Integer(key)));
+            sample.keys()
+        };
+        let (one, other) = (sampled(), sampled());
+        let both = one.iter().filter(|key| other.contains(key)).count();
+        // One in a hundred is in both by chance.
+        assert!(both < 50, "{both} of 100 rows are in two samples of the same rows");
     }
 }

@@ -25,8 +25,9 @@ fn run(study: &str, experiments: &str, store: &str, endpoint: &str) -> Ran {
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().join("results");
     let mut command = Command::new(env!("CARGO_BIN_EXE_loginson-lab"));
+    let (options, store) = (store, store.split('+').next().unwrap());
     command.args(["run", study, "--scale", "smoke", "--experiments", experiments]);
-    command.args(["--stores", store, "--endpoint", &format!("{store}={endpoint}")]);
+    command.args(["--stores", options, "--endpoint", &format!("{store}={endpoint}")]);
     command.args(["--out", out.to_str().unwrap()]).stdin(Stdio::null());
     let ran = command.output().unwrap();
     let said = String::from_utf8_lossy(&ran.stderr).into_owned();
@@ -63,6 +64,12 @@ fn every_lie_is_found_and_named() {
         (Lie::DropsUpdates, "ycsb", "f", "which an acknowledged update replaced"),
         (Lie::AnswersStale, "ycsb", "a", "which an acknowledged update replaced"),
         (Lie::ForgetsUpdatesLater, "ycsb", "a", "read again after the trial"),
+        (
+            Lie::RestoresEmptiedRows,
+            "ycsb",
+            "a,d",
+            "was not loaded as it was acknowledged: read right after the trial",
+        ),
         (Lie::OneRowPerScan, "ycsb", "e", "which follows, is missing"),
         (Lie::OneRowPerScan, "apm", "rs", "which follows, is missing"),
         (Lie::SkipsRowsInScans, "ycsb", "e", "is missing before row"),
@@ -82,6 +89,27 @@ fn every_lie_is_found_and_named() {
         assert!(ran.wrong.iter().any(|message| message.contains(named)), "{case}: {:?}", ran.wrong);
         assert!(ran.report.contains("gave wrong answers"), "{case}: {}", ran.report);
         assert!(ran.report.contains(named), "{case}: {}", ran.report);
+    }
+}
+
+/// Where nobody reads among the updates, the lab itself has to look.
+#[test]
+fn updates_that_are_applied_later_are_found_and_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("updates");
+    let properties = "recordcount=500\noperationcount=500\nthreadcount=4\n\
+         readproportion=0\nupdateproportion=1\n";
+    std::fs::write(&path, properties).unwrap();
+    for lie in [Lie::None, Lie::AppliesUpdatesLater] {
+        let server = Redis::start(lie);
+        let ran = run(path.to_str().unwrap(), "updates", "redis", &server.endpoint());
+        assert_eq!(ran.succeeded, lie == Lie::None, "{lie:?}: {:?} {}", ran.wrong, ran.said);
+        let named = "which an acknowledged update replaced";
+        let is_named = |message: &String| {
+            message.contains("read right after the trial") && message.contains(named)
+        };
+        assert_eq!(ran.wrong.iter().any(is_named), lie != Lie::None, "{lie:?}: {:?}", ran.wrong);
+        assert_eq!(ran.report.contains(named), lie != Lie::None, "{lie:?}: {}", ran.report);
     }
 }
 
@@ -127,4 +155,34 @@ fn lies_of_a_log_store_are_found_and_named() {
         );
         assert!(ran.report.contains(named), "{lie:?}: {}", ran.report);
     }
+}
+
+/// A line that is lost between the load and the trial is seldom asked for by the trial.
+#[test]
+fn a_loaded_line_that_is_lost_before_the_trial_is_found_and_named() {
+    use victorialogs::Lie;
+
+    for (lie, named) in [
+        (Lie::None, None),
+        (Lie::LosesALoadedLine, Some("it counts 499 rows before the trial, and 500 were loaded")),
+    ] {
+        let ran = run("apm", "w", "victorialogs", &victorialogs::start(lie));
+        assert_eq!(ran.succeeded, named.is_none(), "{lie:?}: {:?} {}", ran.wrong, ran.said);
+        let Some(named) = named else { continue };
+        assert!(ran.wrong.iter().any(|message| message.contains(named)), "{:?}", ran.wrong);
+        assert!(ran.report.contains(named), "{}", ran.report);
+    }
+}
+
+/// The server alone says that lines of syslog arrived: nothing contradicts it, and the report
+/// doubts it.
+#[test]
+fn lines_of_syslog_that_nobody_reads_again_are_doubted() {
+    let (endpoint, syslog) = victorialogs::start_dropping_syslog();
+    let store = format!("victorialogs+syslog={syslog}");
+    let ran = run("collectors", "lines-64", &store, &endpoint);
+    assert!(ran.succeeded, "{:?} {}", ran.wrong, ran.said);
+    assert!(ran.report.contains("| not read again "), "{}", ran.report);
+    let doubt = "in 1 of 1 repetitions too few acknowledged rows were read again";
+    assert!(ran.report.contains(doubt), "{}", ran.report);
 }
