@@ -27,7 +27,7 @@ use crate::results::{
     WRITTEN_TEXT_BYTES,
 };
 use crate::trial::{Load, RealTime, Role, Trial, Work};
-use crate::workload::{Opening, Workload, WorkloadPlan, lines, logs};
+use crate::workload::{Earlier, Opening, Workload, WorkloadPlan, lines, logs};
 
 mod closed;
 mod open;
@@ -83,6 +83,8 @@ pub struct Setting {
     pub host: bool,
     /// Where to leave what the trial acknowledged, so that it can be read back.
     pub read_back: Option<Arc<Mutex<Option<ReadBack>>>>,
+    /// What rows of the table have, as far as earlier trials of this generator tell.
+    pub earlier: Option<Arc<Earlier>>,
 }
 
 impl Default for Setting {
@@ -93,6 +95,7 @@ impl Default for Setting {
             watched: vec![Watched::generator()],
             host: true,
             read_back: None,
+            earlier: None,
         }
     }
 }
@@ -248,6 +251,7 @@ async fn begin(
                 operations,
                 sees_writes: driver.reads_own_writes(),
                 scans: driver.scans(),
+                earlier: setting.earlier.clone(),
             };
             let plan = workload.plan(&trial.schema, &opening).map_err(|e| failed(e.to_string()))?;
             (plan, operations, load.until_visible.then_some(After::Visible))

@@ -32,6 +32,7 @@ use crate::results::{
 };
 use crate::samples::TrialError;
 use crate::trial::{Role, Trial};
+use crate::workload::Earlier;
 pub use crash::{Witness, look_for};
 use disturbed::{ATTEMPTS_MAX, Seen, is_repeatable, other_seed};
 use ready::{keep, sizes};
@@ -106,6 +107,9 @@ pub struct Runner<'a> {
     /// Where the limit of the generator was measured, or could not be, by experiment, label and
     /// number of nodes.
     limited: BTreeSet<(String, String, u32)>,
+    /// What rows of tables have, by the name of the server and of the table: as they were read
+    /// after the last trial that wrote to them.
+    earlier: BTreeMap<(String, String), Arc<Earlier>>,
 }
 
 impl<'a> Runner<'a> {
@@ -131,6 +135,7 @@ impl<'a> Runner<'a> {
             warm: BTreeMap::new(),
             probed: BTreeMap::new(),
             limited: BTreeSet::new(),
+            earlier: BTreeMap::new(),
         }
     }
 
@@ -300,7 +305,8 @@ impl<'a> Runner<'a> {
                 end.outcome = keep(sizes, &mut writer, watch)?;
             }
             // After the sizes, because reading waits until the store has processed its data.
-            read_again(read_back, &mut end, &mut writer, watch).await?;
+            let rows = read_again(read_back, &mut end, &mut writer, watch).await?;
+            self.remember_rows(step, &trial, rows);
         }
         ended(writer, end)
     }
@@ -344,7 +350,7 @@ impl<'a> Runner<'a> {
 
     /// Sends the operations of a trial, and writes the measurements; `None` if it was stopped.
     async fn measure(
-        &self,
+        &mut self,
         store: &Store,
         trial: &Trial,
         writer: &mut TrialWriter,
@@ -353,8 +359,10 @@ impl<'a> Runner<'a> {
         let mut seen = Seen::default();
         let (sender, mut lines) = mpsc::channel(LINES_WAITING_MAX);
         let watched = store.up.as_ref().map(|up| watched(up, trial));
-        let sending =
-            self.generators.run(store.driver.clone(), trial, watched, sender, self.stop.clone());
+        let earlier = self.earlier.get(&place_of(trial)).cloned();
+        self.forget_rows(trial);
+        let (driver, stop) = (store.driver.clone(), self.stop.clone());
+        let sending = self.generators.run(driver, trial, watched, earlier, sender, stop);
         tokio::pin!(sending);
         let mut end = None;
         loop {
@@ -377,6 +385,22 @@ impl<'a> Runner<'a> {
                 },
                 ended = &mut sending, if end.is_none() => end = Some(ended),
             }
+        }
+    }
+
+    /// Forgets what rows of a table have, if a trial writes to it: until they are read again,
+    /// nobody knows.
+    fn forget_rows(&mut self, trial: &Trial) {
+        if trial.work.writes() {
+            self.earlier.remove(&place_of(trial));
+        }
+    }
+
+    /// Remembers the rows that were read after a trial, unless their table is made again for the
+    /// next one.
+    fn remember_rows(&mut self, step: &Step, trial: &Trial, rows: Earlier) {
+        if !step.fresh && !rows.is_empty() {
+            self.earlier.insert(place_of(trial), Arc::new(rows));
         }
     }
 
@@ -414,23 +438,29 @@ struct Measured {
     read_back: Option<ReadBack>,
 }
 
-/// Reads again what a completed trial wrote. A store that does not have it answered wrongly.
+/// The server and the table of a trial.
+fn place_of(trial: &Trial) -> (String, String) {
+    (trial.store.server().to_owned(), trial.schema.table.clone())
+}
+
+/// Reads again what a completed trial wrote, and returns the rows. A store that does not have it
+/// answered wrongly.
 async fn read_again(
     read_back: Option<ReadBack>,
     end: &mut End,
     writer: &mut TrialWriter,
     watch: &mut dyn Watch,
-) -> Result<(), ResultsError> {
+) -> Result<Earlier, ResultsError> {
     let Some(read_back) = read_back.filter(|_| end.outcome == Outcome::Completed) else {
-        return Ok(());
+        return Ok(Earlier::default());
     };
-    let (lines, outcome) = read_back.run().await;
+    let (lines, outcome, rows) = read_back.run().await;
     for line in lines {
         watch.line(&line);
         writer.write(&line)?;
     }
     end.outcome = outcome.unwrap_or(Outcome::Completed);
-    Ok(())
+    Ok(rows)
 }
 
 enum Ready {

@@ -19,7 +19,7 @@ use super::worker::{self, Shared};
 use crate::driver::{Ability, Answer, Driver, Operation, Settle, StoreError};
 use crate::results::{Line, Outcome, READ_BACK_PLANNED, READ_BACK_ROWS};
 use crate::row::{Row, Schema, Value};
-use crate::workload::letters;
+use crate::workload::{Earlier, letters};
 
 /// Among so many rows one that is lost or changed is found with a probability of 99.9 %.
 const FOUND_ONE_IN: u64 = 10_000;
@@ -111,6 +111,8 @@ struct Read {
     first_missing: Option<Value>,
     wrong: Option<String>,
     failed: Option<StoreError>,
+    /// The rows that are right.
+    kept: Earlier,
 }
 
 impl ReadBack {
@@ -120,17 +122,26 @@ impl ReadBack {
     }
 
     /// Reads rows again. The lines are for the results; there is an outcome if the store does not
-    /// have what it acknowledged.
-    pub async fn run(self) -> (Vec<Line>, Option<Outcome>) {
-        let mut lines = Vec::new();
-        let outcome = self.check(&mut lines).await.unwrap_or_else(|error| {
+    /// have what it acknowledged. The rows are for the trials after this one, which find them as
+    /// they are now.
+    pub async fn run(self) -> (Vec<Line>, Option<Outcome>, Earlier) {
+        let (mut lines, mut kept) = (Vec::new(), Earlier::default());
+        let outcome = self.check(&mut lines, &mut kept).await.unwrap_or_else(|error| {
             let message = format!("what it acknowledged cannot be read back: {error}");
             Some(Outcome::Failed { message })
         });
-        (lines, outcome)
+        // What was not answered may still be written.
+        if outcome.is_some() || self.0.broken.load(Ordering::Relaxed) {
+            kept = Earlier::default();
+        }
+        (lines, outcome, kept)
     }
 
-    async fn check(&self, lines: &mut Vec<Line>) -> Result<Option<Outcome>, StoreError> {
+    async fn check(
+        &self,
+        lines: &mut Vec<Line>,
+        kept: &mut Earlier,
+    ) -> Result<Option<Outcome>, StoreError> {
         let shared = &self.0;
         let wrong = |message: String| Ok(Some(Outcome::Wrong { message }));
         lines.extend(shared.plan.notes_at_end().into_iter().map(|text| Line::Note { text }));
@@ -158,7 +169,9 @@ impl ReadBack {
             });
             return Ok(None);
         }
-        let Read { rows, missing, first_missing, wrong: message, failed } = self.read(keys).await;
+        let Read { rows, missing, first_missing, wrong: message, failed, kept: right } =
+            self.read(keys).await;
+        *kept = right;
         lines.push(Line::Value { name: READ_BACK_ROWS.to_owned(), value: rows as f64 });
         if let Some(message) = message {
             return wrong(format!("read again after the trial: {message}"));
@@ -219,6 +232,7 @@ impl ReadBack {
             all.first_missing = all.first_missing.or(one.first_missing);
             all.wrong = all.wrong.or(one.wrong);
             all.failed = all.failed.or(one.failed);
+            all.kept.merge(one.kept);
         }
         all
     }
@@ -246,7 +260,10 @@ impl Read {
 
     fn judge(&mut self, key: Value, answer: &Answer, verify: impl Fn(&Row) -> Result<(), String>) {
         match answer {
-            Answer::Row(Some(row)) if row.key == key => self.wrong = verify(row).err(),
+            Answer::Row(Some(row)) if row.key == key => match verify(row) {
+                Ok(()) => self.kept.add(row),
+                Err(what) => self.wrong = Some(what),
+            },
             Answer::Row(None) => {
                 self.missing += 1;
                 self.first_missing.get_or_insert(key);

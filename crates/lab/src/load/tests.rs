@@ -213,6 +213,7 @@ async fn run_with(
         watched: Vec::new(),
         host: false,
         read_back: None,
+        earlier: None,
     };
     let end = run_in(setting, driver, &trial, lines, stop).await;
     let took = from.elapsed();

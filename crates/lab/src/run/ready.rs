@@ -4,7 +4,9 @@
 use std::time::Instant;
 
 use super::probe::probe;
-use super::{Loaded, Measured, Ready, RunError, Runner, Store, Watch, read_again, watched};
+use super::{
+    Loaded, Measured, Ready, RunError, Runner, Store, Watch, place_of, read_again, watched,
+};
 use crate::definition::Dataset;
 use crate::driver::{Ability, Answer, Driver, Operation, Scans, Settle, StoreError, StoreSpec};
 use crate::fleet::RunningStore;
@@ -89,6 +91,10 @@ impl Runner<'_> {
             self.state.nodes.insert(store.to_owned(), nodes);
             self.state.forget(store);
             self.keep_state()?;
+        }
+        if self.fleet.has_died(store) {
+            // It may have lost what its durability does not promise to keep.
+            self.earlier.retain(|(server, _), _| server != store);
         }
         let up = match self.fleet.up(store, nodes).await {
             Ok(up) => up,
@@ -186,6 +192,7 @@ impl Runner<'_> {
             return Ok(Loaded::Yes);
         }
         self.state.forget_table(trial.store.server(), table);
+        self.earlier.remove(&place_of(trial));
         let tables = self.state.tables.entry(trial.store.server().to_owned()).or_default();
         if !tables.contains(&trial.schema) {
             tables.push(trial.schema.clone());
@@ -230,7 +237,8 @@ impl Runner<'_> {
         if end.outcome == Outcome::Completed {
             end.outcome = keep(sizes(store, &filling, fill.settle).await, &mut writer, watch)?;
         }
-        read_again(read_back, &mut end, &mut writer, watch).await?;
+        let rows = read_again(read_back, &mut end, &mut writer, watch).await?;
+        self.remember_rows(step, &filling, rows);
         writer.end(end.clone())?;
         match end.outcome {
             Outcome::Completed => {

@@ -22,13 +22,18 @@ struct Ran {
 
 /// Runs experiments of a study at the scale of tests on a server that runs already.
 fn run(study: &str, experiments: &str, store: &str, endpoint: &str) -> Ran {
+    run_with(study, experiments, store, endpoint, &[])
+}
+
+/// The same with more arguments.
+fn run_with(study: &str, experiments: &str, store: &str, endpoint: &str, more: &[&str]) -> Ran {
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().join("results");
     let mut command = Command::new(env!("CARGO_BIN_EXE_loginson-lab"));
     let (options, store) = (store, store.split('+').next().unwrap());
     command.args(["run", study, "--scale", "smoke", "--experiments", experiments]);
     command.args(["--stores", options, "--endpoint", &format!("{store}={endpoint}")]);
-    command.args(["--out", out.to_str().unwrap()]).stdin(Stdio::null());
+    command.args(["--out", out.to_str().unwrap()]).args(more).stdin(Stdio::null());
     let ran = command.output().unwrap();
     let said = String::from_utf8_lossy(&ran.stderr).into_owned();
     let directory = Directory::open(&out).unwrap_or_else(|error| panic!("{error}: {said}")).0;
@@ -89,6 +94,21 @@ fn every_lie_is_found_and_named() {
         assert!(ran.wrong.iter().any(|message| message.contains(named)), "{case}: {:?}", ran.wrong);
         assert!(ran.report.contains("gave wrong answers"), "{case}: {}", ran.report);
         assert!(ran.report.contains(named), "{case}: {}", ran.report);
+    }
+}
+
+/// Trials that read find what the trials before them wrote. Between the two repetitions of `a`, the
+/// limit of the generator writes to the same rows, so that only the second one is remembered.
+#[test]
+fn updates_that_are_lost_between_trials_are_found_and_named() {
+    for lie in [Lie::None, Lie::ForgetsUpdatesAfterwards] {
+        let server = Redis::start(lie);
+        let ran = run_with("ycsb", "a,c", "redis", &server.endpoint(), &["--repetitions", "2"]);
+        assert_eq!(ran.succeeded, lie == Lie::None, "{lie:?}: {:?} {}", ran.wrong, ran.said);
+        let named = "which it had after an earlier trial, and no update replaced that";
+        let is_named = ran.wrong.iter().any(|message| message.contains(named));
+        assert_eq!(is_named, lie != Lie::None, "{:?}", ran.wrong);
+        assert_eq!(ran.report.contains(named), lie != Lie::None, "{lie:?}: {}", ran.report);
     }
 }
 

@@ -16,6 +16,8 @@ pub enum Lie {
     AnswersStale,
     /// Keeps updates until somebody connects for the second time.
     ForgetsUpdatesLater,
+    /// Keeps updates until they were read again by [`READERS`] connections.
+    ForgetsUpdatesAfterwards,
     /// Acknowledges updates, and has them once somebody connects for the second time.
     AppliesUpdatesLater,
     /// A row of a table that was emptied is as it was there when it is inserted again.
@@ -45,6 +47,10 @@ pub enum Lie {
 /// The read that [`Lie::AnswersWronglyOnce`] answers wrongly: 500 rows are loaded, looked for and
 /// read again before a trial.
 const WRONG_READ: u64 = 800;
+
+/// Connections of the lab between two trials of eight threads: one that looks right after the
+/// first of them, and one for each thread to read rows again.
+const READERS: u32 = 9;
 
 /// The beginning of the keys of the table with which the lab looks for remembered answers. All
 /// other lies spare it, so that trials have to find them.
@@ -245,7 +251,12 @@ impl Rows {
             return;
         }
         let is_new = !self.rows.contains_key(key);
-        if !is_new && matches!(lie, Lie::ForgetsUpdatesLater | Lie::AppliesUpdatesLater) {
+        let counts = [
+            Lie::ForgetsUpdatesLater,
+            Lie::ForgetsUpdatesAfterwards,
+            Lie::AppliesUpdatesLater,
+        ];
+        if !is_new && counts.contains(&lie) {
             self.connections = 0;
         }
         if !is_new && lie == Lie::AppliesUpdatesLater {
@@ -307,9 +318,14 @@ impl Rows {
     fn connected(&mut self, lie: Lie) {
         self.connections += 1;
         // The first connection after a trial looks right then, the second one reads rows again.
-        match (lie, self.connections) {
-            (Lie::ForgetsUpdatesLater, 2) => self.rows.clone_from(&self.inserted),
-            (Lie::AppliesUpdatesLater, 2) => self.applies(),
+        match lie {
+            Lie::ForgetsUpdatesLater if self.connections == 2 => {
+                self.rows.clone_from(&self.inserted);
+            }
+            Lie::ForgetsUpdatesAfterwards if self.connections == READERS + 1 => {
+                self.rows.clone_from(&self.inserted);
+            }
+            Lie::AppliesUpdatesLater if self.connections == 2 => self.applies(),
             _ => {}
         }
     }
