@@ -59,7 +59,7 @@ pub enum RunError {
     Server(#[from] crate::servers::ServerError),
 }
 
-/// How a run ended.
+/// How a run ended, with the trials of earlier sittings.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Tally {
     /// Trials that were completed.
@@ -74,6 +74,18 @@ pub struct Tally {
     pub notes: Vec<String>,
     /// Whether it was stopped before its last trial.
     pub stopped: bool,
+}
+
+impl Tally {
+    /// Counts the trial of this name.
+    fn add(&mut self, name: &str, outcome: Outcome) {
+        match outcome {
+            Outcome::Completed => self.completed += 1,
+            Outcome::NotSupported { .. } => self.not_supported += 1,
+            Outcome::Wrong { message } => self.wrong.push(format!("{name}: {message}")),
+            Outcome::Failed { message } => self.failed.push(format!("{name}: {message}")),
+        }
+    }
 }
 
 /// A pace is believed once this much was done, s.
@@ -148,6 +160,11 @@ impl<'a> Runner<'a> {
         let (mut tally, began) = (Tally::default(), Instant::now());
         for (at, step) in steps.iter().enumerate() {
             if self.directory.has(&step.name) {
+                // What an earlier sitting found is true of the whole run.
+                let known = self.directory.read(&step.name).ok().and_then(|mut all| all.pop());
+                if let Some(Line::End(end)) = known {
+                    tally.add(&step.name, end.outcome);
+                }
                 continue;
             }
             watch.begins(step, steps.len(), self.left(&steps[at..], began));
@@ -164,14 +181,7 @@ impl<'a> Runner<'a> {
             };
             self.done.push(step.clone());
             watch.ended(step, &end, self.left(&steps[at..], began));
-            match end.outcome {
-                Outcome::Completed => tally.completed += 1,
-                Outcome::NotSupported { .. } => tally.not_supported += 1,
-                Outcome::Wrong { message } => tally.wrong.push(format!("{}: {message}", step.name)),
-                Outcome::Failed { message } => {
-                    tally.failed.push(format!("{}: {message}", step.name));
-                }
-            }
+            tally.add(&step.name, end.outcome);
         }
         let noted = |store: &StoreInfo| Some(format!("{}: {}", store.label, store.note.as_ref()?));
         tally.notes = self.run.stores.iter().filter_map(noted).collect();

@@ -177,6 +177,29 @@ fn lies_of_a_log_store_are_found_and_named() {
     }
 }
 
+/// The trials that were wrong are not made again, and the run is not well for that.
+#[test]
+fn a_resumed_run_still_says_what_was_wrong_before() {
+    let server = Redis::start(Lie::OneRowPerScan);
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("results");
+    let lab = || {
+        let mut lab = Command::new(env!("CARGO_BIN_EXE_loginson-lab"));
+        lab.stdin(Stdio::null());
+        lab
+    };
+    let endpoint = format!("redis={}", server.endpoint());
+    let mut run = lab();
+    run.args(["run", "ycsb", "--scale", "smoke", "--experiments", "e", "--stores", "redis"]);
+    let ran = run.args(["--endpoint", &endpoint, "--out"]).arg(&out).output().unwrap();
+    let resumed = lab().arg("resume").arg(&out).output().unwrap();
+    for ended in [ran, resumed] {
+        let said = String::from_utf8_lossy(&ended.stderr).into_owned();
+        assert_eq!(ended.status.code(), Some(2), "{said}");
+        assert!(said.contains("wrong answer: "), "{said}");
+    }
+}
+
 /// A line that is lost between the load and the trial is seldom asked for by the trial.
 #[test]
 fn a_loaded_line_that_is_lost_before_the_trial_is_found_and_named() {

@@ -485,3 +485,25 @@ async fn a_store_that_has_rows_twice_after_a_kill_answers_wrongly() {
         assert!(message.contains(&named), "{message}");
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_store_that_tells_a_size_that_cannot_be_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut study = Study::new(folder.path(), &["tiny", "honest"]);
+    for (label, table_bytes) in [("tiny", 1e6), ("honest", 100e6)] {
+        let (workload, load) = reads(2.0);
+        let trial = trial(label, Role::Measure, workload, load);
+        let mut lines = measured(Arc::new(Store::honest(FIVE)), &trial).await;
+        let end = lines.pop().unwrap();
+        for (name, value) in
+            [(lab::results::WRITTEN_TEXT_BYTES, 1e9), ("table_bytes_flushed", table_bytes)]
+        {
+            lines.push(Line::Value { name: name.to_owned(), value });
+        }
+        study.write(trial, lines, end);
+    }
+    let text = study.report();
+    assert!(text.contains("| size too small "), "{text}");
+    assert!(text.contains("Size too small: tiny: in 1 of 1 repetitions"), "{text}");
+    assert!(!text.contains("Size too small: honest"), "{text}");
+}
