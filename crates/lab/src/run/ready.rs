@@ -123,10 +123,12 @@ impl Runner<'_> {
         let name = &trial.store.name;
         let kind = stores::find(name).expect("its driver is open");
         let server = self.fleet.server_options(trial.store.server());
+        let mut states = kind.states(&trial.store.options);
+        states.extend(unpromised(&*store.driver).into_iter().map(str::to_owned));
         self.run.stores.push(StoreInfo {
             label: trial.store.label.clone(),
             durability: kind.promise(&trial.store.options, server.as_ref()),
-            states: kind.states(&trial.store.options),
+            states,
             note: untested(store.driver.versions_tested(), &version),
             version,
             has_foreign_client: stores::client(name).is_some(),
@@ -369,6 +371,27 @@ pub(super) fn keep(
     }
 }
 
+/// Sentences on what a store does not promise, so that less of its answers is compared.
+fn unpromised(driver: &dyn Driver) -> Vec<&'static str> {
+    let can = |ability: Ability| driver.abilities().contains(&ability);
+    let mut sentences = Vec::new();
+    if can(Ability::Read) && !driver.reads_own_writes() {
+        sentences.push(
+            "It does not promise that a read sees what was just written: during a trial, old and missing rows are no wrong answers.",
+        );
+    }
+    match driver.scans() {
+        Scans::Late if can(Ability::Scan) => {
+            sentences.push("It does not promise that a scan has the newest rows.");
+        }
+        Scans::Unordered if can(Ability::Scan) => {
+            sentences.push("Its scans are in an order of its own, so that fewer gaps are found.");
+        }
+        _ => {}
+    }
+    sentences
+}
+
 /// The note on a version that the driver is not tested with.
 fn untested(tested: &[&str], version: &str) -> Option<String> {
     let known = tested.iter().any(|beginning| version.starts_with(beginning));
@@ -390,6 +413,24 @@ fn aim(work: &mut Work, rate: f64) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_a_store_does_not_promise_is_told() {
+        for (name, told) in [
+            ("redis", &[][..]),
+            ("postgres", &[]),
+            ("victorialogs", &["a read sees what was just written"]),
+            ("cassandra", &["in an order of its own"]),
+        ] {
+            let (label, options) = (name.to_owned(), std::collections::BTreeMap::new());
+            let endpoints = vec!["127.0.0.1:1".to_owned()];
+            let spec = StoreSpec { name: name.to_owned(), label, endpoints, options };
+            let found = unpromised(&*stores::open(&spec).unwrap());
+            assert_eq!(found.len(), told.len(), "{name}: {found:?}");
+            let is_told = found.iter().zip(told).all(|(sentence, told)| sentence.contains(told));
+            assert!(is_told, "{name}: {found:?}");
+        }
+    }
 
     #[test]
     fn versions_that_were_never_tested_are_told() {
