@@ -663,10 +663,12 @@ async fn look(shared: &Shared) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Compares what was handed over with what arrived; the trial is wrong if they differ.
+/// Compares what was handed over with what arrived; the trial is wrong if they differ. A trial that
+/// has failed has no number: a store that never ends its work would be waited for without end.
 async fn compare_streams(shared: &Shared, lines: &LineSender) {
     let sent = *shared.streamed.lock().expect("nothing panics here");
-    if shared.visible.get().is_none() || sent == Sum::default() {
+    let is_over = shared.visible.get().is_none() || shared.halted.load(Ordering::Relaxed);
+    if is_over || sent == Sum::default() {
         return;
     }
     if shared.broken.load(Ordering::Relaxed) {
