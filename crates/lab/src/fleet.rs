@@ -68,6 +68,11 @@ impl Fleet {
         self.external.contains_key(store) || self.up.get(store).is_some_and(|(_, up)| whole(up))
     }
 
+    /// Whether this fleet started the store, and its processes ended by themselves.
+    pub fn has_died(&self, store: &str) -> bool {
+        self.up.contains_key(store) && !self.runs(store)
+    }
+
     /// The store with this number of nodes; started if it does not run. External servers determine
     /// their number themselves.
     pub async fn up(&mut self, store: &str, nodes: u32) -> Result<RunningStore, ServerError> {

@@ -12,6 +12,7 @@ use crate::load::{self, LineSender, ReadBack, Setting, Stop};
 use crate::measure::process::Watched;
 use crate::results::End;
 use crate::trial::{Role, Trial, Work};
+use crate::workload::Earlier;
 
 /// The choice of generators.
 #[derive(Debug, Clone, Default, clap::Args, Serialize, Deserialize)]
@@ -62,15 +63,16 @@ impl Generators {
     }
 
     /// Sends the operations of `trial`, and writes its measurements and the resources of `store`,
-    /// the generator and the host to `lines`. Returns the outcome, and what to read back later, or
-    /// `None` if it was stopped. Agents read back by themselves, right after the trial. Data is
-    /// always loaded from here, and the delay of new rows, which needs one clock, is measured from
-    /// here.
+    /// the generator and the host to `lines`. `earlier` is what rows of its table have, which
+    /// agents do not get. Returns the outcome, and what to read back later, or `None` if it was
+    /// stopped. Agents read back by themselves, right after the trial. Data is always loaded from
+    /// here, and the delay of new rows, which needs one clock, is measured from here.
     pub async fn run(
         &self,
         driver: Arc<dyn Driver>,
         trial: &Trial,
         store: Option<Watched>,
+        earlier: Option<Arc<Earlier>>,
         lines: LineSender,
         stop: Stop,
     ) -> Option<(End, Option<ReadBack>)> {
@@ -81,7 +83,7 @@ impl Generators {
         if here || self.agents.is_empty() {
             let place = Arc::default();
             let read_back = Some(Arc::clone(&place));
-            let setting = Setting { watched, read_back, ..Setting::default() };
+            let setting = Setting { watched, read_back, earlier, ..Setting::default() };
             let end = load::run_in(setting, driver, trial, lines, stop).await?;
             let read_back = place.lock().expect("nothing panics here").take();
             return Some((end, read_back));

@@ -22,9 +22,12 @@ use tokio::time::{Duration, Instant, interval_at, sleep_until};
 use crate::driver::stream::Sum;
 use crate::driver::{Ability, Answer, Driver, Operation, Session, Settle, StoreError};
 use crate::measure::process::{Sampler, Watched};
-use crate::results::{End, Line, Outcome, PROCESSED_ROWS_PER_S, WRITTEN_ROWS, WRITTEN_TEXT_BYTES};
+use crate::results::{
+    End, Line, Outcome, PROCESSED_ROWS_PER_S, READ_BACK_PLANNED, READ_BACK_ROWS, WRITTEN_ROWS,
+    WRITTEN_TEXT_BYTES,
+};
 use crate::trial::{Load, RealTime, Role, Trial, Work};
-use crate::workload::{Opening, Workload, WorkloadPlan, lines, logs};
+use crate::workload::{Earlier, Opening, Workload, WorkloadPlan, lines, logs};
 
 mod closed;
 mod open;
@@ -80,6 +83,8 @@ pub struct Setting {
     pub host: bool,
     /// Where to leave what the trial acknowledged, so that it can be read back.
     pub read_back: Option<Arc<Mutex<Option<ReadBack>>>>,
+    /// What rows of the table have, as far as earlier trials of this generator tell.
+    pub earlier: Option<Arc<Earlier>>,
 }
 
 impl Default for Setting {
@@ -90,6 +95,7 @@ impl Default for Setting {
             watched: vec![Watched::generator()],
             host: true,
             read_back: None,
+            earlier: None,
         }
     }
 }
@@ -245,6 +251,7 @@ async fn begin(
                 operations,
                 sees_writes: driver.reads_own_writes(),
                 scans: driver.scans(),
+                earlier: setting.earlier.clone(),
             };
             let plan = workload.plan(&trial.schema, &opening).map_err(|e| failed(e.to_string()))?;
             (plan, operations, load.until_visible.then_some(After::Visible))
@@ -269,6 +276,12 @@ async fn begin(
         )
     });
     let rows_before = counted.unwrap_or_default();
+    if let Some(rows) = rows_before.filter(|rows| *rows < plan.rows_before()) {
+        let loaded = plan.rows_before();
+        return Err(Outcome::Wrong {
+            message: format!("it counts {rows} rows before the trial, and {loaded} were loaded"),
+        });
+    }
     let streams = matches!(&trial.work, Work::Load { workload: Workload::LineStream { .. }, .. });
     let can_look = driver.abilities().contains(&Ability::Read) && !streams;
     let looks = setting.read_back.is_some() && can_look && !imagined && driver.reads_own_writes();
@@ -290,7 +303,7 @@ async fn begin(
         driver,
         schema: trial.schema.clone(),
         store: trial.store.name.clone(),
-        // Otherwise nobody knows which rows are new to it.
+        // With more, an earlier trial inserted rows that this one may insert again.
         rows_before: rows_before.filter(|rows| *rows == plan.rows_before()),
         plan,
         imagined,
@@ -308,7 +321,7 @@ async fn begin(
         text_bytes: AtomicU64::new(0),
         inserted: AtomicU64::new(0),
         unanswered: AtomicU64::new(0),
-        sample: Sample::new(trial.seed),
+        sample: Sample::of(read_back::SAMPLE_ROWS),
         looks,
         parked: Mutex::default(),
         streamed: Mutex::default(),
@@ -609,8 +622,9 @@ async fn process(shared: &Shared, lines: &LineSender) {
 }
 
 /// Looks for acknowledged rows before anything else is asked of the store, if it promises that they
-/// are there at once: a store that applies its writes later has the wrong rate, and all of its rows
-/// by the time they are [read back](read_back).
+/// are there at once, and compares them with what was acknowledged last: a store that applies its
+/// inserts or updates later has the wrong rate, and all of them by the time they are
+/// [read back](read_back).
 async fn look_at_once(shared: &Shared) {
     let is_over = shared.visible.get().is_some() || shared.halted.load(Ordering::Relaxed);
     if !shared.looks || is_over {
@@ -633,20 +647,28 @@ async fn look(shared: &Shared) -> Result<(), StoreError> {
         if Instant::now() >= until {
             break;
         }
-        if session.execute(&Operation::Read { key: key.clone() }).await? == Answer::Row(None) {
-            let message =
-                format!("the row {key} was acknowledged, and is not there right after the trial");
-            shared.end(Outcome::Wrong { message });
-            break;
-        }
+        let wrong = match session.execute(&Operation::Read { key: key.clone() }).await? {
+            Answer::Row(None) => {
+                format!("the row {key} was acknowledged, and is not there right after the trial")
+            }
+            Answer::Row(Some(row)) if row.key == key => match shared.plan.verify_last(&row) {
+                Ok(()) => continue,
+                Err(what) => format!("read right after the trial: {what}"),
+            },
+            other => format!("read right after the trial: row {key}: got {other:?}"),
+        };
+        shared.end(Outcome::Wrong { message: wrong });
+        break;
     }
     Ok(())
 }
 
-/// Compares what was handed over with what arrived; the trial is wrong if they differ.
+/// Compares what was handed over with what arrived; the trial is wrong if they differ. A trial that
+/// has failed has no number: a store that never ends its work would be waited for without end.
 async fn compare_streams(shared: &Shared, lines: &LineSender) {
     let sent = *shared.streamed.lock().expect("nothing panics here");
-    if shared.visible.get().is_none() || sent == Sum::default() {
+    let is_over = shared.visible.get().is_none() || shared.halted.load(Ordering::Relaxed);
+    if is_over || sent == Sum::default() {
         return;
     }
     if shared.broken.load(Ordering::Relaxed) {
@@ -662,6 +684,10 @@ async fn compare_streams(shared: &Shared, lines: &LineSender) {
         Ok(None) => {
             let text = "lines that arrived were counted by the store itself, and not compared";
             let _ = lines.send(Line::Note { text: text.to_owned() }).await;
+            // The report doubts a trial of which nothing was read again.
+            for (name, value) in [(READ_BACK_PLANNED, sent.lines as f64), (READ_BACK_ROWS, 0.0)] {
+                let _ = lines.send(Line::Value { name: name.to_owned(), value }).await;
+            }
         }
         Err(error) => shared.fail(format_args!("what arrived cannot be read: {error}")),
     }

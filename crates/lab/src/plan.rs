@@ -9,7 +9,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::definition::{Dataset, Experiment, Fill, Study};
-use crate::driver::StoreSpec;
+use crate::driver::{Ability, StoreSpec};
 use crate::row::Schema;
 use crate::trial::{Role, Share, Trial, WARM_UP_S_MAX, Work};
 
@@ -277,9 +277,9 @@ impl Maker<'_> {
         let shared = of(&self.experiment.options).into_iter().chain(of(self.options));
         let used =
             StoreChoice { options: shared.chain(store.options.clone()).collect(), ..store.clone() };
-        if !used.options.is_empty() {
+        if !used.options.is_empty() && !work.needs().contains(&Ability::Stream) {
             // Variants of one store are measured in turn on the same servers: each has tables of
-            // its own.
+            // its own. Lines of syslog have one table, which is made again for each trial.
             schema.table += &format!("_{}", file_name(&used).replace('-', "_"));
         }
         Trial {
@@ -481,6 +481,18 @@ mod tests {
         let (three, own) = of("cluster-reads", "elasticsearch shards=3");
         assert_eq!((none, six, three), (None, Some("6".into()), Some("3".into())));
         assert!(plain != clustered && clustered != own, "{plain} {clustered} {own}");
+    }
+
+    #[test]
+    fn variants_of_a_store_send_lines_of_syslog_to_one_table() {
+        let at = STUDIES.iter().position(|(name, _)| *name == "collectors").unwrap();
+        let stores = ["victorialogs", "victorialogs+syslog=127.0.0.1:514"];
+        let steps = planned(at, Scale::Smoke, &stores);
+        let sends = |step: &&Step| step.trial.work.needs().contains(&Ability::Stream);
+        let tables: Vec<&str> =
+            steps.iter().filter(sends).map(|step| &*step.trial.schema.table).collect();
+        assert!(tables.len() > 2, "{tables:?}");
+        assert!(tables.iter().all(|table| *table == crate::driver::stream::TABLE), "{tables:?}");
     }
 
     #[test]

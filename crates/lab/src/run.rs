@@ -32,6 +32,7 @@ use crate::results::{
 };
 use crate::samples::TrialError;
 use crate::trial::{Role, Trial};
+use crate::workload::Earlier;
 pub use crash::{Witness, look_for};
 use disturbed::{ATTEMPTS_MAX, Seen, is_repeatable, other_seed};
 use ready::{keep, sizes};
@@ -58,7 +59,7 @@ pub enum RunError {
     Server(#[from] crate::servers::ServerError),
 }
 
-/// How a run ended.
+/// How a run ended, with the trials of earlier sittings.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Tally {
     /// Trials that were completed.
@@ -73,6 +74,18 @@ pub struct Tally {
     pub notes: Vec<String>,
     /// Whether it was stopped before its last trial.
     pub stopped: bool,
+}
+
+impl Tally {
+    /// Counts the trial of this name.
+    fn add(&mut self, name: &str, outcome: Outcome) {
+        match outcome {
+            Outcome::Completed => self.completed += 1,
+            Outcome::NotSupported { .. } => self.not_supported += 1,
+            Outcome::Wrong { message } => self.wrong.push(format!("{name}: {message}")),
+            Outcome::Failed { message } => self.failed.push(format!("{name}: {message}")),
+        }
+    }
 }
 
 /// A pace is believed once this much was done, s.
@@ -106,6 +119,9 @@ pub struct Runner<'a> {
     /// Where the limit of the generator was measured, or could not be, by experiment, label and
     /// number of nodes.
     limited: BTreeSet<(String, String, u32)>,
+    /// What rows of tables have, by the name of the server and of the table: as they were read
+    /// after the last trial that wrote to them.
+    earlier: BTreeMap<(String, String), Arc<Earlier>>,
 }
 
 impl<'a> Runner<'a> {
@@ -131,6 +147,7 @@ impl<'a> Runner<'a> {
             warm: BTreeMap::new(),
             probed: BTreeMap::new(),
             limited: BTreeSet::new(),
+            earlier: BTreeMap::new(),
         }
     }
 
@@ -143,6 +160,11 @@ impl<'a> Runner<'a> {
         let (mut tally, began) = (Tally::default(), Instant::now());
         for (at, step) in steps.iter().enumerate() {
             if self.directory.has(&step.name) {
+                // What an earlier sitting found is true of the whole run.
+                let known = self.directory.read(&step.name).ok().and_then(|mut all| all.pop());
+                if let Some(Line::End(end)) = known {
+                    tally.add(&step.name, end.outcome);
+                }
                 continue;
             }
             watch.begins(step, steps.len(), self.left(&steps[at..], began));
@@ -159,14 +181,7 @@ impl<'a> Runner<'a> {
             };
             self.done.push(step.clone());
             watch.ended(step, &end, self.left(&steps[at..], began));
-            match end.outcome {
-                Outcome::Completed => tally.completed += 1,
-                Outcome::NotSupported { .. } => tally.not_supported += 1,
-                Outcome::Wrong { message } => tally.wrong.push(format!("{}: {message}", step.name)),
-                Outcome::Failed { message } => {
-                    tally.failed.push(format!("{}: {message}", step.name));
-                }
-            }
+            tally.add(&step.name, end.outcome);
         }
         let noted = |store: &StoreInfo| Some(format!("{}: {}", store.label, store.note.as_ref()?));
         tally.notes = self.run.stores.iter().filter_map(noted).collect();
@@ -300,7 +315,8 @@ impl<'a> Runner<'a> {
                 end.outcome = keep(sizes, &mut writer, watch)?;
             }
             // After the sizes, because reading waits until the store has processed its data.
-            read_again(read_back, &mut end, &mut writer, watch).await?;
+            let rows = read_again(read_back, &mut end, &mut writer, watch).await?;
+            self.remember_rows(step, &trial, rows);
         }
         ended(writer, end)
     }
@@ -344,7 +360,7 @@ impl<'a> Runner<'a> {
 
     /// Sends the operations of a trial, and writes the measurements; `None` if it was stopped.
     async fn measure(
-        &self,
+        &mut self,
         store: &Store,
         trial: &Trial,
         writer: &mut TrialWriter,
@@ -353,8 +369,10 @@ impl<'a> Runner<'a> {
         let mut seen = Seen::default();
         let (sender, mut lines) = mpsc::channel(LINES_WAITING_MAX);
         let watched = store.up.as_ref().map(|up| watched(up, trial));
-        let sending =
-            self.generators.run(store.driver.clone(), trial, watched, sender, self.stop.clone());
+        let earlier = self.earlier.get(&place_of(trial)).cloned();
+        self.forget_rows(trial);
+        let (driver, stop) = (store.driver.clone(), self.stop.clone());
+        let sending = self.generators.run(driver, trial, watched, earlier, sender, stop);
         tokio::pin!(sending);
         let mut end = None;
         loop {
@@ -377,6 +395,22 @@ impl<'a> Runner<'a> {
                 },
                 ended = &mut sending, if end.is_none() => end = Some(ended),
             }
+        }
+    }
+
+    /// Forgets what rows of a table have, if a trial writes to it: until they are read again,
+    /// nobody knows.
+    fn forget_rows(&mut self, trial: &Trial) {
+        if trial.work.writes() {
+            self.earlier.remove(&place_of(trial));
+        }
+    }
+
+    /// Remembers the rows that were read after a trial, unless their table is made again for the
+    /// next one.
+    fn remember_rows(&mut self, step: &Step, trial: &Trial, rows: Earlier) {
+        if !step.fresh && !rows.is_empty() {
+            self.earlier.insert(place_of(trial), Arc::new(rows));
         }
     }
 
@@ -414,23 +448,29 @@ struct Measured {
     read_back: Option<ReadBack>,
 }
 
-/// Reads again what a completed trial wrote. A store that does not have it answered wrongly.
+/// The server and the table of a trial.
+fn place_of(trial: &Trial) -> (String, String) {
+    (trial.store.server().to_owned(), trial.schema.table.clone())
+}
+
+/// Reads again what a completed trial wrote, and returns the rows. A store that does not have it
+/// answered wrongly.
 async fn read_again(
     read_back: Option<ReadBack>,
     end: &mut End,
     writer: &mut TrialWriter,
     watch: &mut dyn Watch,
-) -> Result<(), ResultsError> {
+) -> Result<Earlier, ResultsError> {
     let Some(read_back) = read_back.filter(|_| end.outcome == Outcome::Completed) else {
-        return Ok(());
+        return Ok(Earlier::default());
     };
-    let (lines, outcome) = read_back.run().await;
+    let (lines, outcome, rows) = read_back.run().await;
     for line in lines {
         watch.line(&line);
         writer.write(&line)?;
     }
     end.outcome = outcome.unwrap_or(Outcome::Completed);
-    Ok(())
+    Ok(rows)
 }
 
 enum Ready {

@@ -6,6 +6,8 @@
 //! function of their number, so that every returned row is checked in all columns ([`check`]), and
 //! right answers can be made for the driver that stores nothing ([`right_answer`]).
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 
 use crate::driver::aggregate::{Aggregate, Function};
@@ -13,6 +15,7 @@ use crate::driver::search::Search;
 use crate::driver::{Ability, Answer, Operation, Scans};
 use crate::row::{Row, Schema, Value};
 use crate::sending::{Load, Share};
+pub use ledger::Earlier;
 use measurements::{Measurements, Queries};
 
 pub mod apm;
@@ -164,6 +167,8 @@ pub struct Opening {
     pub sees_writes: bool,
     /// What the store's scans return.
     pub scans: Scans,
+    /// What rows of the table have, if nothing but trials of this generator wrote to it.
+    pub earlier: Option<Arc<Earlier>>,
 }
 
 impl Opening {
@@ -176,6 +181,7 @@ impl Opening {
             operations: None,
             sees_writes: true,
             scans: Scans::InOrder,
+            earlier: None,
         }
     }
 

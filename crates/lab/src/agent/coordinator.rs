@@ -198,9 +198,9 @@ impl<'a> Coordinator<'a> {
         }
         let ends: Vec<End> = self.ends.drain(..).flatten().collect();
         let seconds = ends.iter().map(|end| end.seconds).fold(0.0, f64::max);
-        let bad = ends.into_iter().map(|end| end.outcome).find(|o| *o != Outcome::Completed);
+        let outcomes = ends.into_iter().map(|end| end.outcome);
         let failed = failure.map(|message| Outcome::Failed { message });
-        Some(End { outcome: bad.or(failed).unwrap_or(Outcome::Completed), seconds })
+        Some(End { outcome: together(outcomes.chain(failed).collect()), seconds })
     }
 
     /// Handles a message; returns whether the agent is now ready, or why the trial cannot continue.
@@ -278,6 +278,15 @@ impl<'a> Coordinator<'a> {
     }
 }
 
+/// The outcome of a trial of several agents: a wrong answer to any of them, else the first that is
+/// not as it should be.
+fn together(outcomes: Vec<Outcome>) -> Outcome {
+    let is_wrong = |outcome: &Outcome| matches!(outcome, Outcome::Wrong { .. });
+    let is_bad = |outcome: &Outcome| *outcome != Outcome::Completed;
+    let place = outcomes.iter().position(is_wrong).or_else(|| outcomes.iter().position(is_bad));
+    place.map_or(Outcome::Completed, |place| outcomes[place].clone())
+}
+
 /// The remedy for a lost agent.
 fn lost(agent: &str, reason: &str) -> String {
     format!(
@@ -313,4 +322,23 @@ async fn greet(address: &str, secret: Option<&str>, part: Trial) -> Result<Greet
     }
     send(&mut writer, &Message::Run(Box::new(part))).await?;
     Ok(Greeted { writer, messages, is_elsewhere })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wrong_answer_to_one_agent_is_not_hidden_by_the_failure_of_another() {
+        let failed = || Outcome::Failed { message: "it is gone".to_owned() };
+        let wrong = || Outcome::Wrong { message: "got 1 row".to_owned() };
+        for (outcomes, expected) in [
+            (vec![], Outcome::Completed),
+            (vec![Outcome::Completed, Outcome::Completed], Outcome::Completed),
+            (vec![Outcome::Completed, failed()], failed()),
+            (vec![failed(), Outcome::Completed, wrong(), failed()], wrong()),
+        ] {
+            assert_eq!(together(outcomes), expected);
+        }
+    }
 }

@@ -85,7 +85,7 @@ async fn run_and_read_back(
     let read_back = place?.lock().expect("nothing panics here").take();
     let is_for = trial.role == Role::Measure && end.outcome == Outcome::Completed;
     let Some(read_back) = read_back.filter(|_| is_for) else { return Some(end) };
-    let (found, outcome) = tokio::select! {
+    let (found, outcome, _) = tokio::select! {
         biased;
         () = stopped(&mut stop) => return None,
         read = read_back.run() => read,

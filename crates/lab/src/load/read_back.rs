@@ -19,13 +19,13 @@ use super::worker::{self, Shared};
 use crate::driver::{Ability, Answer, Driver, Operation, Settle, StoreError};
 use crate::results::{Line, Outcome, READ_BACK_PLANNED, READ_BACK_ROWS};
 use crate::row::{Row, Schema, Value};
-use crate::workload::letters;
+use crate::workload::{Earlier, letters};
 
 /// Among so many rows one that is lost or changed is found with a probability of 99.9 %.
 const FOUND_ONE_IN: u64 = 10_000;
 
 /// Rows that are read again, or all if there are fewer: ln(0.001) / ln(1 - 1/10,000).
-const SAMPLE_ROWS: usize = 69_075;
+pub(super) const SAMPLE_ROWS: usize = 69_075;
 
 /// Time limit for reading rows again.
 const READ_BACK_S_MAX: u64 = 10;
@@ -40,6 +40,9 @@ fn one_in(rows: usize) -> u64 {
 
 /// A random sample of the keys of acknowledged rows: those with the least hashes, so that a row
 /// that is written again and again is in it only once, and with the same probability as others.
+///
+/// The hashes depend on a number that is drawn for each sample, and not on the seed of the run: a
+/// server that knew which rows are read again could be fast by keeping these alone.
 pub struct Sample {
     seed: u64,
     rows_max: usize,
@@ -49,13 +52,12 @@ pub struct Sample {
 }
 
 impl Sample {
-    /// Empty. Different seeds have different rows.
-    pub fn new(seed: u64) -> Sample {
-        Sample::of(SAMPLE_ROWS, seed)
+    /// Empty, for so many rows at most.
+    pub fn of(rows_max: usize) -> Sample {
+        Sample::seeded(rows_max, fastrand::u64(..))
     }
 
-    /// Of so many rows at most.
-    pub fn of(rows_max: usize, seed: u64) -> Sample {
+    fn seeded(rows_max: usize, seed: u64) -> Sample {
         let (below, keys) = (AtomicU64::new(u64::MAX), Mutex::default());
         Sample { seed: letters::mix(seed), rows_max, below, keys }
     }
@@ -109,6 +111,8 @@ struct Read {
     first_missing: Option<Value>,
     wrong: Option<String>,
     failed: Option<StoreError>,
+    /// The rows that are right.
+    kept: Earlier,
 }
 
 impl ReadBack {
@@ -118,17 +122,26 @@ impl ReadBack {
     }
 
     /// Reads rows again. The lines are for the results; there is an outcome if the store does not
-    /// have what it acknowledged.
-    pub async fn run(self) -> (Vec<Line>, Option<Outcome>) {
-        let mut lines = Vec::new();
-        let outcome = self.check(&mut lines).await.unwrap_or_else(|error| {
+    /// have what it acknowledged. The rows are for the trials after this one, which find them as
+    /// they are now.
+    pub async fn run(self) -> (Vec<Line>, Option<Outcome>, Earlier) {
+        let (mut lines, mut kept) = (Vec::new(), Earlier::default());
+        let outcome = self.check(&mut lines, &mut kept).await.unwrap_or_else(|error| {
             let message = format!("what it acknowledged cannot be read back: {error}");
             Some(Outcome::Failed { message })
         });
-        (lines, outcome)
+        // What was not answered may still be written.
+        if outcome.is_some() || self.0.broken.load(Ordering::Relaxed) {
+            kept = Earlier::default();
+        }
+        (lines, outcome, kept)
     }
 
-    async fn check(&self, lines: &mut Vec<Line>) -> Result<Option<Outcome>, StoreError> {
+    async fn check(
+        &self,
+        lines: &mut Vec<Line>,
+        kept: &mut Earlier,
+    ) -> Result<Option<Outcome>, StoreError> {
         let shared = &self.0;
         let wrong = |message: String| Ok(Some(Outcome::Wrong { message }));
         lines.extend(shared.plan.notes_at_end().into_iter().map(|text| Line::Note { text }));
@@ -156,7 +169,9 @@ impl ReadBack {
             });
             return Ok(None);
         }
-        let Read { rows, missing, first_missing, wrong: message, failed } = self.read(keys).await;
+        let Read { rows, missing, first_missing, wrong: message, failed, kept: right } =
+            self.read(keys).await;
+        *kept = right;
         lines.push(Line::Value { name: READ_BACK_ROWS.to_owned(), value: rows as f64 });
         if let Some(message) = message {
             return wrong(format!("read again after the trial: {message}"));
@@ -217,6 +232,7 @@ impl ReadBack {
             all.first_missing = all.first_missing.or(one.first_missing);
             all.wrong = all.wrong.or(one.wrong);
             all.failed = all.failed.or(one.failed);
+            all.kept.merge(one.kept);
         }
         all
     }
@@ -244,7 +260,10 @@ impl Read {
 
     fn judge(&mut self, key: Value, answer: &Answer, verify: impl Fn(&Row) -> Result<(), String>) {
         match answer {
-            Answer::Row(Some(row)) if row.key == key => self.wrong = verify(row).err(),
+            Answer::Row(Some(row)) if row.key == key => match verify(row) {
+                Ok(()) => self.kept.add(row),
+                Err(what) => self.wrong = Some(what),
+            },
             Answer::Row(None) => {
                 self.missing += 1;
                 self.first_missing.get_or_insert(key);
@@ -269,7 +288,7 @@ mod tests {
     fn every_row_is_in_the_sample_with_the_same_probability() {
         let mut of_late_rows = 0;
         for seed in 0..100 {
-            let sample = Sample::of(100, seed);
+            let sample = Sample::seeded(100, seed);
             // The later half is written again and again.
             for key in (0..1_000).chain((500..1_000).cycle().take(5_000)) {
                 sample.add(&Value::Integer(key));
@@ -282,5 +301,18 @@ mod tests {
         }
         // 10,000 draws at one half: the deviation is 50.
         assert!((4_750..5_250).contains(&of_late_rows), "{of_late_rows}");
+    }
+
+    #[test]
+    fn nobody_knows_a_sample_before_it_is_read() {
+        let sampled = || {
+            let sample = Sample::of(100);
+            (0..10_000).for_each(|key| sample.add(&Value::Integer(key)));
+            sample.keys()
+        };
+        let (one, other) = (sampled(), sampled());
+        let both = one.iter().filter(|key| other.contains(key)).count();
+        // One in a hundred is in both by chance.
+        assert!(both < 50, "{both} of 100 rows are in two samples of the same rows");
     }
 }

@@ -213,6 +213,7 @@ async fn run_with(
         watched: Vec::new(),
         host: false,
         read_back: None,
+        earlier: None,
     };
     let end = run_in(setting, driver, &trial, lines, stop).await;
     let took = from.elapsed();
@@ -605,4 +606,66 @@ async fn the_store_that_does_nothing_answers_all_workloads() {
         assert_eq!(end.outcome, Outcome::Completed, "{:?}", trial.work);
         drain.await.unwrap();
     }
+}
+
+/// A store that takes lines, never ends its work on them, and is silent about what arrived.
+struct Stuck;
+
+#[async_trait]
+impl Driver for Stuck {
+    fn abilities(&self) -> &'static [Ability] {
+        &[Ability::Stream]
+    }
+
+    async fn version(&self) -> Result<String, StoreError> {
+        Ok("1".to_owned())
+    }
+
+    fn versions_tested(&self) -> &'static [&'static str] {
+        &[]
+    }
+
+    async fn create(&self, _schema: &Schema) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    async fn settle(&self, _schema: &Schema, _settle: Settle) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    async fn process(&self, _schema: &Schema) -> Result<(), StoreError> {
+        Err(refused())
+    }
+
+    async fn table_bytes(&self, _schema: &Schema) -> Result<Option<u64>, StoreError> {
+        Ok(None)
+    }
+
+    async fn arrived(&self, _schema: &Schema) -> Result<Option<Sum>, StoreError> {
+        panic!("the trial has failed: nothing is compared any more")
+    }
+
+    async fn connect(&self, _schema: &Schema) -> Result<Box<dyn Session>, StoreError> {
+        Ok(Box::new(Stuck))
+    }
+}
+
+#[async_trait]
+impl Session for Stuck {
+    async fn execute(&mut self, _operation: &Operation) -> Result<Answer, StoreError> {
+        Ok(Answer::Done)
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_arrived_is_not_waited_for_where_the_trial_has_failed() {
+    let lines = Workload::LineStream { line_bytes: 64 };
+    let trial = trial(lines, Load { operations: Some(4), until_visible: true, ..load(1) });
+    let (lines, mut received) = mpsc::channel(16);
+    let (_stop, stop) = watch::channel(false);
+    let drain = tokio::spawn(async move { while received.recv().await.is_some() {} });
+    let end = super::run(Arc::new(Stuck), &trial, lines, stop).await.unwrap();
+    let Outcome::Failed { message } = end.outcome else { panic!("{:?}", end.outcome) };
+    assert!(message.contains("is not processed"), "{message}");
+    drain.await.unwrap();
 }

@@ -59,14 +59,19 @@ const READ_AGAIN_MIN: f64 = 688.0;
 /// No store makes lines smaller than this, as bytes of text for a byte on disk.
 const COMPRESSION_MAX: f64 = 100.0;
 
+/// Text of a trial, bytes, from which on the size that a store tells is compared with it: small
+/// tables are not yet made small.
+const SIZED_TEXT_MIN: f64 = 10e6;
+
 /// A second without an answer is a stall where the median second has at least this many.
 const STALL_USUAL_MIN: u64 = 20;
 
 /// The kinds of doubts, the gravest first, each with what it means for the numbers.
-const KINDS: [(&str, &str); 16] = [
+const KINDS: [(&str, &str); 17] = [
     (LOSS, "the store acknowledged rows before they were safe from a kill of its process"),
     (UNSYNCED, "the store says that a row is on disk before it acknowledges it"),
     (UNREAD, "whether the store kept what it acknowledged is not known"),
+    (TOO_SMALL, "the store alone tells it; the size of its directory stands beside it"),
     (WRONG, "these trials have no number: a store that answers wrongly is not measured"),
     (FAILED, "these trials have no number"),
     (STALL, "the store stood still: means hide it, percentiles show it"),
@@ -85,6 +90,7 @@ const KINDS: [(&str, &str); 16] = [
 const LOSS: &str = "lost rows";
 const UNSYNCED: &str = "not on disk";
 const UNREAD: &str = "not read again";
+const TOO_SMALL: &str = "size too small";
 const WAITING: &str = "waits for round trips";
 const WRONG: &str = "wrong answers";
 const FAILED: &str = "failed trials";
@@ -143,6 +149,7 @@ pub fn doubts(summary: &Summary, experiment: &Experiment) -> Vec<Doubt> {
         doubt(LOSS, lost(group));
         doubt(UNSYNCED, unsynced(summary, group));
         doubt(UNREAD, unread(group));
+        doubt(TOO_SMALL, too_small(group));
         if experiment.measure != Measure::Value(LOST_ROWS.into()) {
             doubt(STALL, stalls(group));
             doubt(ERRORS, errors(group));
@@ -279,6 +286,27 @@ fn unread(group: &Group) -> Option<String> {
     (found > 0).then(|| {
         format!("in {found} of {all} repetitions too few acknowledged rows were read again to find the loss of one in a hundred")
     })
+}
+
+/// Trials after which the store told a size that no store reaches. Streams are left out: they send
+/// the same few lines again and again.
+fn too_small(group: &Group) -> Option<String> {
+    let told = |trial: &Repetition| {
+        let of = |name: &str| trial.values.get(name).copied();
+        let told = of("table_bytes_compacted").or_else(|| of("table_bytes_flushed"))?;
+        let text = of(WRITTEN_TEXT_BYTES).filter(|text| *text >= SIZED_TEXT_MIN)?;
+        let is_stream = trial.labels.contains_key("stream");
+        (!is_stream && told < text / COMPRESSION_MAX).then_some((told, text))
+    };
+    let found: Vec<(f64, f64)> = group.completed().filter_map(told).collect();
+    let (told, text) = found.iter().copied().min_by(|a, b| a.0.total_cmp(&b.0))?;
+    Some(format!(
+        "in {} of {} repetitions the store told less than a hundredth of the text of its lines as the size of its table, {} for {}",
+        found.len(),
+        group.completed().count(),
+        bytes_in_words(told),
+        bytes_in_words(text),
+    ))
 }
 
 /// A rate at which nothing was busy, for loads that go as fast as the store answers.

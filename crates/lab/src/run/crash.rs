@@ -17,10 +17,11 @@ use tokio::sync::Notify;
 use tokio::task::{JoinError, JoinHandle};
 
 use super::{Measured, RunError, Runner, Store, Watch};
+use crate::driver::stream::Sum;
 use crate::driver::{
     Ability, Answer, Driver, Operation, Scans, Session, Settle, StoreError, StoreSpec,
 };
-use crate::load::{ReadBack, Sample};
+use crate::load::{ReadBack, Sample, rows_of};
 use crate::results::{ACKNOWLEDGED_ROWS, End, LOST_ROWS, Line, Outcome, TrialWriter};
 use crate::row::{Schema, Value};
 use crate::servers::{Process, Signal};
@@ -53,6 +54,10 @@ pub struct Acknowledged {
     rows: usize,
     /// Those that were inserted, and not updated.
     inserted: usize,
+    /// Rows that were sent to be inserted, whether or not they were acknowledged.
+    sent: usize,
+    /// Rows of the table before the first operation, if the store counts rows.
+    rows_before: Option<u64>,
     /// The keys of the last ones, in the order of the acknowledgements.
     last: VecDeque<Value>,
     /// Keys of all of them, at random.
@@ -87,8 +92,13 @@ impl Acknowledged {
 impl Witness {
     /// Watches `driver`.
     pub fn new(driver: Arc<dyn Driver>) -> Witness {
-        let sample = Arc::new(Sample::of(SAMPLED_MAX, 0));
+        let sample = Arc::new(Sample::of(SAMPLED_MAX));
         Witness { driver, acknowledged: Arc::default(), sample, first: Arc::default() }
+    }
+
+    /// Notes how many rows the table has before the first operation, if the store counts them.
+    pub fn begin(&self, rows: Option<u64>) {
+        self.acknowledged.lock().expect("nothing panics while it remembers").rows_before = rows;
     }
 
     /// What was acknowledged until now.
@@ -128,8 +138,16 @@ impl Driver for Witness {
         self.driver.settle(schema, settle).await
     }
 
+    async fn process(&self, schema: &Schema) -> Result<(), StoreError> {
+        self.driver.process(schema).await
+    }
+
     async fn table_bytes(&self, schema: &Schema) -> Result<Option<u64>, StoreError> {
         self.driver.table_bytes(schema).await
+    }
+
+    async fn arrived(&self, schema: &Schema) -> Result<Option<Sum>, StoreError> {
+        self.driver.arrived(schema).await
     }
 
     async fn connect(&self, schema: &Schema) -> Result<Box<dyn Session>, StoreError> {
@@ -149,13 +167,14 @@ struct Watched {
 #[async_trait]
 impl Session for Watched {
     async fn execute(&mut self, operation: &Operation) -> Result<Answer, StoreError> {
-        let answer = self.session.execute(operation).await?;
         let (rows, updated) = match operation {
             Operation::Insert(row) => (std::slice::from_ref(row), None),
             Operation::InsertMany(rows) => (&rows[..], None),
             Operation::Update { key, .. } => (&[][..], Some(key)),
             _ => (&[][..], None),
         };
+        self.acknowledged.lock().expect("nothing panics while it remembers").sent += rows.len();
+        let answer = self.session.execute(operation).await?;
         let keys = || rows.iter().map(|row| &row.key).chain(updated);
         keys().for_each(|key| self.sample.add(key));
         let mut known = self.acknowledged.lock().expect("nothing panics while it remembers");
@@ -188,6 +207,8 @@ impl Runner<'_> {
             return ended(Outcome::NotSupported { ability }, 0.0);
         };
         let witness = Arc::new(Witness::new(store.driver.clone()));
+        // Without it the rows that are there afterwards are not compared in number.
+        witness.begin(rows_of(&*store.driver, &trial.schema).await.unwrap_or_default());
         let watched = Store { driver: witness.clone(), up: store.up.clone() };
         let killer =
             kill_after(&up.roots(), witness.first.clone(), Duration::from_secs_f64(after_s));
@@ -281,7 +302,7 @@ fn kill_after(roots: &[u32], first: Arc<Notify>, after: Duration) -> Killer {
 /// were acknowledged, how many were looked for, how many of these are lost, how many rows there are
 /// at all if the store counts them, and how many of all acknowledged rows are lost at least: those
 /// that were looked for, or as many as there are fewer than were inserted. A row with another
-/// content than was ever written is a wrong answer.
+/// content than was ever written is a wrong answer, and so are more rows than were ever sent.
 pub async fn look_for(
     driver: &dyn Driver,
     trial: &Trial,
@@ -326,7 +347,15 @@ pub async fn look_for(
         if let Answer::Count(found) = session.execute(&all).await? {
             lines.push(value("found_rows", found as f64));
             // There may be more: rows that were written, and not acknowledged in time.
-            lost = lost.max(acknowledged.inserted as f64 - found as f64);
+            let before = acknowledged.rows_before.unwrap_or(0);
+            lost = lost.max((before + acknowledged.inserted as u64) as f64 - found as f64);
+            let most = before + acknowledged.sent as u64;
+            if acknowledged.rows_before.is_some() && found > most && outcome == Outcome::Completed {
+                let message = format!(
+                    "after it was killed: it counts {found} rows, and {most} at most were ever written"
+                );
+                outcome = Outcome::Wrong { message };
+            }
         }
     }
     lines.push(value(LOST_ROWS, lost));

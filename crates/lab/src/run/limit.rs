@@ -67,6 +67,7 @@ impl Runner<'_> {
             return Ok(());
         }
         let mut trial = Trial { role: Role::Limit, ..trial.clone() };
+        self.forget_rows(&trial);
         let Ok(up) = self.up(trial.store.server(), trial.nodes).await? else { return Ok(()) };
         address(&mut trial.store, &up);
         let is_stream = trial.work.needs().contains(&Ability::Stream);
@@ -132,7 +133,7 @@ impl Runner<'_> {
         }
         let few = Trial { work: few(&trial.work), ..trial.clone() };
         let (sender, mut lines) = mpsc::channel(LINES_WAITING_MAX);
-        let sending = self.generators.run(open(&few)?, &few, None, sender, self.stop.clone());
+        let sending = self.generators.run(open(&few)?, &few, None, None, sender, self.stop.clone());
         let drained = async { while lines.recv().await.is_some() {} };
         let (ended, ()) = tokio::join!(sending, drained);
         match ended.map(|(end, _)| end.outcome) {

@@ -4,7 +4,9 @@
 use std::time::Instant;
 
 use super::probe::probe;
-use super::{Loaded, Measured, Ready, RunError, Runner, Store, Watch, read_again, watched};
+use super::{
+    Loaded, Measured, Ready, RunError, Runner, Store, Watch, place_of, read_again, watched,
+};
 use crate::definition::Dataset;
 use crate::driver::{Ability, Answer, Driver, Operation, Scans, Settle, StoreError, StoreSpec};
 use crate::fleet::RunningStore;
@@ -90,6 +92,10 @@ impl Runner<'_> {
             self.state.forget(store);
             self.keep_state()?;
         }
+        if self.fleet.has_died(store) {
+            // It may have lost what its durability does not promise to keep.
+            self.earlier.retain(|(server, _), _| server != store);
+        }
         let up = match self.fleet.up(store, nodes).await {
             Ok(up) => up,
             Err(error) => return Ok(Err(error.to_string())),
@@ -117,10 +123,12 @@ impl Runner<'_> {
         let name = &trial.store.name;
         let kind = stores::find(name).expect("its driver is open");
         let server = self.fleet.server_options(trial.store.server());
+        let mut states = kind.states(&trial.store.options);
+        states.extend(unpromised(&*store.driver).into_iter().map(str::to_owned));
         self.run.stores.push(StoreInfo {
             label: trial.store.label.clone(),
             durability: kind.promise(&trial.store.options, server.as_ref()),
-            states: kind.states(&trial.store.options),
+            states,
             note: untested(store.driver.versions_tested(), &version),
             version,
             has_foreign_client: stores::client(name).is_some(),
@@ -186,6 +194,7 @@ impl Runner<'_> {
             return Ok(Loaded::Yes);
         }
         self.state.forget_table(trial.store.server(), table);
+        self.earlier.remove(&place_of(trial));
         let tables = self.state.tables.entry(trial.store.server().to_owned()).or_default();
         if !tables.contains(&trial.schema) {
             tables.push(trial.schema.clone());
@@ -230,7 +239,8 @@ impl Runner<'_> {
         if end.outcome == Outcome::Completed {
             end.outcome = keep(sizes(store, &filling, fill.settle).await, &mut writer, watch)?;
         }
-        read_again(read_back, &mut end, &mut writer, watch).await?;
+        let rows = read_again(read_back, &mut end, &mut writer, watch).await?;
+        self.remember_rows(step, &filling, rows);
         writer.end(end.clone())?;
         match end.outcome {
             Outcome::Completed => {
@@ -361,6 +371,27 @@ pub(super) fn keep(
     }
 }
 
+/// Sentences on what a store does not promise, so that less of its answers is compared.
+fn unpromised(driver: &dyn Driver) -> Vec<&'static str> {
+    let can = |ability: Ability| driver.abilities().contains(&ability);
+    let mut sentences = Vec::new();
+    if can(Ability::Read) && !driver.reads_own_writes() {
+        sentences.push(
+            "It does not promise that a read sees what was just written: during a trial, old and missing rows are no wrong answers.",
+        );
+    }
+    match driver.scans() {
+        Scans::Late if can(Ability::Scan) => {
+            sentences.push("It does not promise that a scan has the newest rows.");
+        }
+        Scans::Unordered if can(Ability::Scan) => {
+            sentences.push("Its scans are in an order of its own, so that fewer gaps are found.");
+        }
+        _ => {}
+    }
+    sentences
+}
+
 /// The note on a version that the driver is not tested with.
 fn untested(tested: &[&str], version: &str) -> Option<String> {
     let known = tested.iter().any(|beginning| version.starts_with(beginning));
@@ -382,6 +413,24 @@ fn aim(work: &mut Work, rate: f64) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_a_store_does_not_promise_is_told() {
+        for (name, told) in [
+            ("redis", &[][..]),
+            ("postgres", &[]),
+            ("victorialogs", &["a read sees what was just written"]),
+            ("cassandra", &["in an order of its own"]),
+        ] {
+            let (label, options) = (name.to_owned(), std::collections::BTreeMap::new());
+            let endpoints = vec!["127.0.0.1:1".to_owned()];
+            let spec = StoreSpec { name: name.to_owned(), label, endpoints, options };
+            let found = unpromised(&*stores::open(&spec).unwrap());
+            assert_eq!(found.len(), told.len(), "{name}: {found:?}");
+            let is_told = found.iter().zip(told).all(|(sentence, told)| sentence.contains(told));
+            assert!(is_told, "{name}: {found:?}");
+        }
+    }
 
     #[test]
     fn versions_that_were_never_tested_are_told() {

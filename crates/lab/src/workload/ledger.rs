@@ -8,13 +8,16 @@
 //!
 //! A read compares with a [`Seen`] that was taken before the read was sent: every value in it, and
 //! every value that was written since, is right. An acknowledged write replaces whatever was there
-//! before, so that data of earlier trials needs no entry; until then any value of the column is
-//! right.
+//! before, so that data of earlier trials needs no entry; until then the value of the column is the
+//! one that was read after the trial before ([`Earlier`]), or any value if nobody knows it.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+use super::letters;
+use crate::row::{Row, Value};
 
 /// Records whose writes are remembered, each with about 100 bytes and 20 more for each of its
 /// columns. Updates of further records are counted, and are not compared.
@@ -53,11 +56,63 @@ struct Write {
     acknowledged_at: Option<u32>,
 }
 
+/// Rows of one table whose values are remembered from trial to trial, each with about 100 bytes and
+/// 8 more for each of its columns.
+const EARLIER_MAX: usize = 20_000;
+
+/// The values of rows when all writes of a trial had ended: what trials after it find until they
+/// write themselves. Of a value a hash is kept.
+#[derive(Debug, Default)]
+pub struct Earlier(HashMap<u64, Box<[u64]>>);
+
+impl Earlier {
+    /// Remembers a row as it is now. Rows with other keys than texts are never updated.
+    pub fn add(&mut self, row: &Row) {
+        let Value::Text(key) = &row.key else { return };
+        let hash = |value: &Value| match value {
+            Value::Text(text) => letters::number_of(text),
+            Value::Integer(number) => *number as u64,
+        };
+        if self.0.len() < EARLIER_MAX {
+            self.0.insert(letters::number_of(key), row.values.iter().map(hash).collect());
+        }
+    }
+
+    /// Adds the rows of another one, as far as there is room.
+    pub fn merge(&mut self, other: Earlier) {
+        let room = EARLIER_MAX.saturating_sub(self.0.len());
+        self.0.extend(other.0.into_iter().take(room));
+    }
+
+    /// Whether no row is known.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Whether a column of a record had this text; `None` if nobody knows it.
+    pub fn had(&self, record: u64, column: usize, text: &str) -> Option<bool> {
+        let known = self.0.get(&record)?.get(column)?;
+        Some(*known == letters::number_of(text))
+    }
+}
+
 /// What may be the value of a record, at the time it was taken.
 #[derive(Debug, Clone, Default)]
 pub struct Seen {
     begun: u32,
     live: Vec<Write>,
+}
+
+impl Seen {
+    /// The writes that may be the value of a column.
+    fn of(&self, column: usize) -> impl Iterator<Item = &Write> + Clone {
+        self.live.iter().filter(move |write| write.column.is_none_or(|own| own == column))
+    }
+
+    /// Whether an acknowledged write replaced what a column had before the trial.
+    pub fn is_replaced(&self, column: usize) -> bool {
+        self.of(column).any(|write| write.acknowledged_at.is_some())
+    }
 }
 
 /// The version that a value has: its number modulo the versions that its letters can tell apart.
@@ -150,26 +205,30 @@ impl Ledger {
     }
 
     /// Whether a read that was sent after `seen` was taken may find this version in a column;
-    /// `shared` says that others write versions of their own, which nobody here knows.
+    /// `was_there` says whether the column had the value before the trial, if that is known, and
+    /// `shared` that others write versions of their own, which nobody here knows.
     pub fn allows(
         &self,
         record: u64,
         seen: &Seen,
         column: usize,
         version: Version,
+        was_there: Option<bool>,
         shared: bool,
     ) -> bool {
-        let mut live =
-            seen.live.iter().filter(|write| write.column.is_none_or(|own| own == column));
-        if !live.clone().any(|write| write.acknowledged_at.is_some()) {
+        let is_replaced = seen.is_replaced(column);
+        // An update that is not watched may have written what was not there.
+        let was_there = was_there.filter(|_| self.unwatched() == 0);
+        if !is_replaced && was_there != Some(false) {
             return true;
         }
-        if live.any(|write| version.is(write.version)) {
+        if seen.of(column).any(|write| version.is(write.version)) {
             return true;
         }
         let shard = self.shard(record);
-        let begun = shard.get(&record).map_or(0, |known| known.begun);
-        let is_lost = shard.get(&record).is_none_or(|known| known.is_lost);
+        let known = shard.get(&record);
+        let begun = known.map_or(0, |known| known.begun);
+        let is_lost = known.map_or(is_replaced, |known| known.is_lost);
         is_lost
             || version.is_after(seen.begun, begun - seen.begun)
             || shared && !version.is_after(0, begun)
@@ -193,7 +252,8 @@ mod tests {
 
     /// The versions of column 0 that a read may find.
     fn allowed(ledger: &Ledger, seen: &Seen) -> Vec<u64> {
-        (0..6).filter(|number| ledger.allows(7, seen, 0, version(*number), false)).collect()
+        let allows = |number: &u64| ledger.allows(7, seen, 0, version(*number), None, false);
+        (0..6).filter(allows).collect()
     }
 
     #[test]
@@ -217,9 +277,50 @@ mod tests {
         let fourth = ledger.begin(7, Some(0)).unwrap();
         ledger.acknowledged(7, fourth);
         assert_eq!(allowed(&ledger, &ledger.seen(7)), [4]);
-        assert!(ledger.allows(7, &ledger.seen(7), 1, version(999), false), "another column");
-        assert!(ledger.allows(7, &ledger.seen(7), 0, version(999), true), "another generator's");
-        assert!(!ledger.allows(7, &ledger.seen(7), 0, version(3), true), "its own");
+        let allows = |column, number, shared| {
+            ledger.allows(7, &ledger.seen(7), column, version(number), None, shared)
+        };
+        assert!(allows(1, 999, false), "another column");
+        assert!(allows(0, 999, true), "another generator's");
+        assert!(!allows(0, 3, true), "its own");
+    }
+
+    #[test]
+    fn a_column_keeps_what_an_earlier_trial_left_until_it_is_written() {
+        let ledger = Ledger::default();
+        let allows = |record, number, was_there| {
+            let seen = ledger.seen(record);
+            ledger.allows(record, &seen, 0, version(number), Some(was_there), false)
+        };
+        assert!(allows(7, 500, true) && !allows(7, 500, false));
+        let before = ledger.seen(7);
+        let first = ledger.begin(7, Some(0)).unwrap();
+        assert!(allows(7, 500, true) && allows(7, 1, false) && !allows(7, 500, false));
+        assert!(ledger.allows(7, &before, 0, version(1), Some(false), false), "it came meanwhile");
+        ledger.acknowledged(7, first);
+        assert!(!allows(7, 500, true), "it is replaced");
+        assert!(allows(7, 1, false));
+        ledger.unwatched.store(1, Ordering::Relaxed);
+        assert!(allows(8, 500, false), "an update that is not watched may have written it");
+    }
+
+    #[test]
+    fn values_are_remembered_up_to_a_number_of_rows() {
+        let row = |key: &str, text: &str| Row {
+            key: Value::Text(key.to_owned()),
+            values: vec![Value::Text(text.to_owned())],
+        };
+        let mut earlier = Earlier::default();
+        earlier.add(&Row { key: Value::Integer(1), values: Vec::new() });
+        assert!(earlier.is_empty());
+        earlier.add(&row("one", "a"));
+        let mut others = Earlier::default();
+        (0..EARLIER_MAX + 5).for_each(|number| others.add(&row(&number.to_string(), "b")));
+        earlier.merge(others);
+        assert_eq!(earlier.0.len(), EARLIER_MAX);
+        let had = |key: &str, column, text| earlier.had(letters::number_of(key), column, text);
+        assert_eq!((had("one", 0, "a"), had("one", 0, "b")), (Some(true), Some(false)));
+        assert_eq!((had("one", 1, "a"), had("two", 0, "a")), (None, None));
     }
 
     #[test]
@@ -245,7 +346,7 @@ mod tests {
         assert!(ledger.begin(1, None).is_none());
         assert_eq!(ledger.unwatched(), 2);
         let seen = ledger.seen(1);
-        assert!(ledger.allows(1, &seen, 0, version(999), false));
+        assert!(ledger.allows(1, &seen, 0, version(999), None, false));
     }
 
     #[test]

@@ -22,12 +22,18 @@ struct Ran {
 
 /// Runs experiments of a study at the scale of tests on a server that runs already.
 fn run(study: &str, experiments: &str, store: &str, endpoint: &str) -> Ran {
+    run_with(study, experiments, store, endpoint, &[])
+}
+
+/// The same with more arguments.
+fn run_with(study: &str, experiments: &str, store: &str, endpoint: &str, more: &[&str]) -> Ran {
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().join("results");
     let mut command = Command::new(env!("CARGO_BIN_EXE_loginson-lab"));
+    let (options, store) = (store, store.split('+').next().unwrap());
     command.args(["run", study, "--scale", "smoke", "--experiments", experiments]);
-    command.args(["--stores", store, "--endpoint", &format!("{store}={endpoint}")]);
-    command.args(["--out", out.to_str().unwrap()]).stdin(Stdio::null());
+    command.args(["--stores", options, "--endpoint", &format!("{store}={endpoint}")]);
+    command.args(["--out", out.to_str().unwrap()]).args(more).stdin(Stdio::null());
     let ran = command.output().unwrap();
     let said = String::from_utf8_lossy(&ran.stderr).into_owned();
     let directory = Directory::open(&out).unwrap_or_else(|error| panic!("{error}: {said}")).0;
@@ -63,6 +69,12 @@ fn every_lie_is_found_and_named() {
         (Lie::DropsUpdates, "ycsb", "f", "which an acknowledged update replaced"),
         (Lie::AnswersStale, "ycsb", "a", "which an acknowledged update replaced"),
         (Lie::ForgetsUpdatesLater, "ycsb", "a", "read again after the trial"),
+        (
+            Lie::RestoresEmptiedRows,
+            "ycsb",
+            "a,d",
+            "was not loaded as it was acknowledged: read right after the trial",
+        ),
         (Lie::OneRowPerScan, "ycsb", "e", "which follows, is missing"),
         (Lie::OneRowPerScan, "apm", "rs", "which follows, is missing"),
         (Lie::SkipsRowsInScans, "ycsb", "e", "is missing before row"),
@@ -82,6 +94,42 @@ fn every_lie_is_found_and_named() {
         assert!(ran.wrong.iter().any(|message| message.contains(named)), "{case}: {:?}", ran.wrong);
         assert!(ran.report.contains("gave wrong answers"), "{case}: {}", ran.report);
         assert!(ran.report.contains(named), "{case}: {}", ran.report);
+    }
+}
+
+/// Trials that read find what the trials before them wrote. Between the two repetitions of `a`, the
+/// limit of the generator writes to the same rows, so that only the second one is remembered.
+#[test]
+fn updates_that_are_lost_between_trials_are_found_and_named() {
+    for lie in [Lie::None, Lie::ForgetsUpdatesAfterwards] {
+        let server = Redis::start(lie);
+        let ran = run_with("ycsb", "a,c", "redis", &server.endpoint(), &["--repetitions", "2"]);
+        assert_eq!(ran.succeeded, lie == Lie::None, "{lie:?}: {:?} {}", ran.wrong, ran.said);
+        let named = "which it had after an earlier trial, and no update replaced that";
+        let is_named = ran.wrong.iter().any(|message| message.contains(named));
+        assert_eq!(is_named, lie != Lie::None, "{:?}", ran.wrong);
+        assert_eq!(ran.report.contains(named), lie != Lie::None, "{lie:?}: {}", ran.report);
+    }
+}
+
+/// Where nobody reads among the updates, the lab itself has to look.
+#[test]
+fn updates_that_are_applied_later_are_found_and_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("updates");
+    let properties = "recordcount=500\noperationcount=500\nthreadcount=4\n\
+         readproportion=0\nupdateproportion=1\n";
+    std::fs::write(&path, properties).unwrap();
+    for lie in [Lie::None, Lie::AppliesUpdatesLater] {
+        let server = Redis::start(lie);
+        let ran = run(path.to_str().unwrap(), "updates", "redis", &server.endpoint());
+        assert_eq!(ran.succeeded, lie == Lie::None, "{lie:?}: {:?} {}", ran.wrong, ran.said);
+        let named = "which an acknowledged update replaced";
+        let is_named = |message: &String| {
+            message.contains("read right after the trial") && message.contains(named)
+        };
+        assert_eq!(ran.wrong.iter().any(is_named), lie != Lie::None, "{lie:?}: {:?}", ran.wrong);
+        assert_eq!(ran.report.contains(named), lie != Lie::None, "{lie:?}: {}", ran.report);
     }
 }
 
@@ -127,4 +175,57 @@ fn lies_of_a_log_store_are_found_and_named() {
         );
         assert!(ran.report.contains(named), "{lie:?}: {}", ran.report);
     }
+}
+
+/// The trials that were wrong are not made again, and the run is not well for that.
+#[test]
+fn a_resumed_run_still_says_what_was_wrong_before() {
+    let server = Redis::start(Lie::OneRowPerScan);
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("results");
+    let lab = || {
+        let mut lab = Command::new(env!("CARGO_BIN_EXE_loginson-lab"));
+        lab.stdin(Stdio::null());
+        lab
+    };
+    let endpoint = format!("redis={}", server.endpoint());
+    let mut run = lab();
+    run.args(["run", "ycsb", "--scale", "smoke", "--experiments", "e", "--stores", "redis"]);
+    let ran = run.args(["--endpoint", &endpoint, "--out"]).arg(&out).output().unwrap();
+    let resumed = lab().arg("resume").arg(&out).output().unwrap();
+    for ended in [ran, resumed] {
+        let said = String::from_utf8_lossy(&ended.stderr).into_owned();
+        assert_eq!(ended.status.code(), Some(2), "{said}");
+        assert!(said.contains("wrong answer: "), "{said}");
+    }
+}
+
+/// A line that is lost between the load and the trial is seldom asked for by the trial.
+#[test]
+fn a_loaded_line_that_is_lost_before_the_trial_is_found_and_named() {
+    use victorialogs::Lie;
+
+    for (lie, named) in [
+        (Lie::None, None),
+        (Lie::LosesALoadedLine, Some("it counts 499 rows before the trial, and 500 were loaded")),
+    ] {
+        let ran = run("apm", "w", "victorialogs", &victorialogs::start(lie));
+        assert_eq!(ran.succeeded, named.is_none(), "{lie:?}: {:?} {}", ran.wrong, ran.said);
+        let Some(named) = named else { continue };
+        assert!(ran.wrong.iter().any(|message| message.contains(named)), "{:?}", ran.wrong);
+        assert!(ran.report.contains(named), "{}", ran.report);
+    }
+}
+
+/// The server alone says that lines of syslog arrived: nothing contradicts it, and the report
+/// doubts it.
+#[test]
+fn lines_of_syslog_that_nobody_reads_again_are_doubted() {
+    let (endpoint, syslog) = victorialogs::start_dropping_syslog();
+    let store = format!("victorialogs+syslog={syslog}");
+    let ran = run("collectors", "lines-64", &store, &endpoint);
+    assert!(ran.succeeded, "{:?} {}", ran.wrong, ran.said);
+    assert!(ran.report.contains("| not read again "), "{}", ran.report);
+    let doubt = "in 1 of 1 repetitions too few acknowledged rows were read again";
+    assert!(ran.report.contains(doubt), "{}", ran.report);
 }

@@ -31,7 +31,7 @@ use crate::driver::http::{Http, Reply, push_segment};
 use crate::driver::stream::Sum;
 use crate::driver::{
     Ability, Answer, Driver, OpenError, Operation, Scans, Session, Settle, StoreError, StoreSpec,
-    TIMEOUT, short_message,
+    TIMEOUT, short_message, within,
 };
 use crate::options::{Known, known};
 use crate::row::{ColumnKind, Row, Schema, Value};
@@ -269,7 +269,8 @@ impl Driver for Elasticsearch {
     }
 
     async fn arrived(&self, schema: &Schema) -> Result<Option<Sum>, StoreError> {
-        self.sum(schema).await.map(Some)
+        // A server may answer with one page more for ever.
+        within(&self.spec.name, MAINTENANCE_TIMEOUT, self.sum(schema)).await.map(Some)
     }
 
     async fn connect(&self, schema: &Schema) -> Result<Box<dyn Session>, StoreError> {

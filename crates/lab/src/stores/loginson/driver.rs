@@ -217,7 +217,7 @@ impl Driver for Loginson {
         let mut all = Sum::default();
         for node in &self.nodes {
             // Parsing goes on behind the arrival; reading is faster after it.
-            settled(node, false).await?;
+            within(&self.store, MAINTENANCE_TIMEOUT, settled(node, false)).await?;
             for times in windows(node, &table).await? {
                 let query = form("format=raw&query", &format!("{}{times}", table.filter()));
                 // An export would be sorted, for which it goes through such lines several times.

@@ -348,7 +348,11 @@ impl Shard for Node {
     }
 
     async fn read(&mut self, key: &Value) -> Result<Option<Row>, StoreError> {
-        Ok(self.rows(&Request::Read { key }).await?.into_iter().next())
+        let mut rows = self.rows(&Request::Read { key }).await?;
+        match rows.len() {
+            0 | 1 => Ok(rows.pop()),
+            many => Err(self.link.answer(format!("{many} rows have the key {key}"))),
+        }
     }
 
     async fn update(
@@ -413,7 +417,65 @@ impl Shard for Node {
 
 #[cfg(test)]
 mod tests {
+    use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+
     use super::*;
+    use crate::row::{Column, ColumnKind};
+
+    static PLAIN: Kind = Kind {
+        name: "plain",
+        abilities: &[Ability::Insert, Ability::InsertMany, Ability::Read],
+        scans: Scans::InOrder,
+        reads_own_writes: true,
+        options: &[TIMEOUT],
+        versions_tested: &[],
+        client: None,
+        is_cluster: false,
+    };
+
+    /// Answers every read with this line, and everything else as done.
+    async fn reads(line: &'static str) -> String {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let endpoint = listener.local_addr().unwrap().to_string();
+        tokio::spawn(async move {
+            let (stream, _) = listener.accept().await.unwrap();
+            let (mut stream, mut request) = (BufReader::new(stream), String::new());
+            while stream.read_line(&mut request).await.unwrap() > 0 {
+                let is_read = request.contains("\"do\":\"read\"");
+                let answer = if is_read { line } else { "{\"done\":true}" };
+                stream.get_mut().write_all(answer.as_bytes()).await.unwrap();
+                stream.get_mut().write_all(b"\n").await.unwrap();
+                request.clear();
+            }
+        });
+        endpoint
+    }
+
+    #[tokio::test]
+    async fn two_rows_of_one_key_are_no_answer_to_a_read() {
+        let columns = vec![Column::new("n", ColumnKind::Integer, false)];
+        let schema = Schema { table: "t".to_owned(), key: ColumnKind::Integer, columns };
+        for (line, found) in [
+            ("{\"rows\":[]}", Ok(None)),
+            ("{\"rows\":[[1,7]]}", Ok(Some(7))),
+            ("{\"rows\":[[1,7],[1,7]]}", Err("2 rows have the key 1")),
+        ] {
+            let (name, endpoints) = ("plain".to_owned(), vec![reads(line).await]);
+            let options = BTreeMap::new();
+            let spec = StoreSpec { label: name.clone(), name, endpoints, options };
+            let driver = open_kind(&PLAIN, &spec).unwrap();
+            let mut session = driver.connect(&schema).await.unwrap();
+            let answer = session.execute(&Operation::Read { key: Value::Integer(1) }).await;
+            match (answer, found) {
+                (Ok(Answer::Row(row)), Ok(value)) => {
+                    let expected = value.map(Value::Integer);
+                    assert_eq!(row.map(|row| row.values[0].clone()), expected, "{line}");
+                }
+                (Err(error), Err(why)) => assert!(error.to_string().contains(why), "{error}"),
+                (answer, _) => panic!("{line}: {answer:?}"),
+            }
+        }
+    }
 
     #[tokio::test]
     async fn a_timeout_is_an_error_of_the_connection_only_where_nothing_listens() {

@@ -162,10 +162,12 @@ impl Driver for VictoriaLogs {
     }
 
     async fn settle(&self, _: &Schema, settle: Settle) -> Result<(), StoreError> {
-        if let Some(mut waiting) = self.sender.as_ref().and_then(Sender::waiting) {
-            while !waiting.is_over(self.ingested().await?).await? {}
-        }
-        let all = try_join_all(self.nodes.iter().map(|node| settled(node, settle)));
+        let all = async {
+            if let Some(mut waiting) = self.sender.as_ref().and_then(Sender::waiting) {
+                while !waiting.is_over(self.ingested().await?).await? {}
+            }
+            try_join_all(self.nodes.iter().map(|node| settled(node, settle))).await
+        };
         within(&self.store, MAINTENANCE_TIMEOUT, all).await.map(|_| ())
     }
 

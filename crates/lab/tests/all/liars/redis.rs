@@ -14,8 +14,14 @@ pub enum Lie {
     DropsUpdates,
     /// Returns a row as it was before its last update.
     AnswersStale,
-    /// Keeps updates until somebody connects.
+    /// Keeps updates until somebody connects for the second time.
     ForgetsUpdatesLater,
+    /// Keeps updates until they were read again by [`READERS`] connections.
+    ForgetsUpdatesAfterwards,
+    /// Acknowledges updates, and has them once somebody connects for the second time.
+    AppliesUpdatesLater,
+    /// A row of a table that was emptied is as it was there when it is inserted again.
+    RestoresEmptiedRows,
     /// A scan has one row.
     OneRowPerScan,
     /// A scan leaves out its third row.
@@ -42,6 +48,10 @@ pub enum Lie {
 /// read again before a trial.
 const WRONG_READ: u64 = 800;
 
+/// Connections of the lab between two trials of eight threads: one that looks right after the
+/// first of them, and one for each thread to read rows again.
+const READERS: u32 = 9;
+
 /// The beginning of the keys of the table with which the lab looks for remembered answers. All
 /// other lies spare it, so that trials have to find them.
 const PROBE: &[u8] = b"lab_probe";
@@ -59,8 +69,12 @@ struct Rows {
     new_rows: u64,
     is_loaded: bool,
     reads: u64,
-    /// Acknowledged rows that are not there yet.
+    /// Acknowledged rows and updates that are not there yet.
     waiting: Vec<(Vec<u8>, Vec<Vec<u8>>)>,
+    /// Connections since the last update.
+    connections: u32,
+    /// Rows of tables that were emptied.
+    emptied: HashMap<Vec<u8>, Fields>,
     answers: HashMap<Vec<Vec<u8>>, Vec<u8>>,
 }
 
@@ -208,7 +222,10 @@ impl Rows {
             b"UNLINK" if lie == Lie::KeepsRowsOfEmptiedTables => out.extend(b":1\r\n"),
             b"UNLINK" => {
                 for key in &command[1..] {
-                    self.rows.remove(key);
+                    let row = self.rows.remove(key);
+                    if lie == Lie::RestoresEmptiedRows {
+                        self.emptied.extend(row.map(|row| (key.clone(), row)));
+                    }
                     self.before.remove(key);
                     self.inserted.remove(key);
                     self.members.remove(key);
@@ -234,6 +251,24 @@ impl Rows {
             return;
         }
         let is_new = !self.rows.contains_key(key);
+        let counts = [
+            Lie::ForgetsUpdatesLater,
+            Lie::ForgetsUpdatesAfterwards,
+            Lie::AppliesUpdatesLater,
+        ];
+        if !is_new && counts.contains(&lie) {
+            self.connections = 0;
+        }
+        if !is_new && lie == Lie::AppliesUpdatesLater {
+            self.waiting.push((key.to_vec(), fields.to_vec()));
+            return;
+        }
+        if lie == Lie::RestoresEmptiedRows
+            && let Some(row) = self.emptied.remove(key)
+        {
+            self.rows.insert(key.to_vec(), row);
+            return;
+        }
         self.new_rows += u64::from(is_new);
         let drops = match lie {
             Lie::DropsUpdates => !is_new,
@@ -281,15 +316,28 @@ impl Rows {
     }
 
     fn connected(&mut self, lie: Lie) {
-        if lie == Lie::ForgetsUpdatesLater {
-            self.rows.clone_from(&self.inserted);
+        self.connections += 1;
+        // The first connection after a trial looks right then, the second one reads rows again.
+        match lie {
+            Lie::ForgetsUpdatesLater if self.connections == 2 => {
+                self.rows.clone_from(&self.inserted);
+            }
+            Lie::ForgetsUpdatesAfterwards if self.connections == READERS + 1 => {
+                self.rows.clone_from(&self.inserted);
+            }
+            Lie::AppliesUpdatesLater if self.connections == 2 => self.applies(),
+            _ => {}
+        }
+    }
+
+    fn applies(&mut self) {
+        for (key, fields) in std::mem::take(&mut self.waiting) {
+            self.set(Lie::None, &key, &fields);
         }
     }
 
     fn saves(&mut self, lie: Lie) {
-        for (key, fields) in std::mem::take(&mut self.waiting) {
-            self.set(Lie::None, &key, &fields);
-        }
+        self.applies();
         let values = self.rows.values_mut().next().map(|row| row.values_mut());
         if let Some(value) = values.and_then(|mut values| values.next())
             && lie == Lie::ChangesRowsLater

@@ -15,7 +15,12 @@ pub enum Lie {
     DropsLines,
     /// Answers a query as it answered the same text before.
     RemembersAnswers,
+    /// Loses a line after a table was loaded, counted and read again.
+    LosesALoadedLine,
 }
+
+/// A part of the queries of the table with which the lab looks for remembered answers.
+const PROBE: &str = "lab_probe";
 
 type Line = BTreeMap<String, String>;
 
@@ -23,18 +28,47 @@ type Line = BTreeMap<String, String>;
 struct Lines {
     lines: Vec<Line>,
     taken: u64,
+    /// Lines of syslog, which are counted and dropped.
+    dropped: u64,
     answers: HashMap<String, String>,
+    /// Whether a row was read since rows were counted.
+    is_read: bool,
 }
 
 /// Starts a server that runs until the test ends; its address.
 pub fn start(lie: Lie) -> String {
+    let lines = Arc::new(Mutex::new(Lines::default()));
+    listen(lines, move |stream, lines| serve(stream, lie, lines))
+}
+
+/// Starts a server that says how many lines of syslog it took, and has none of them; its address,
+/// and that of syslog.
+pub fn start_dropping_syslog() -> (String, String) {
+    let lines = Arc::new(Mutex::new(Lines::default()));
+    let http = listen(lines.clone(), |stream, lines| serve(stream, Lie::None, lines));
+    let count = |stream: TcpStream, lines: &Mutex<Lines>| {
+        let mut input = BufReader::new(stream);
+        let mut line = Vec::new();
+        while input.read_until(b'\n', &mut line).ok()? > 0 {
+            lines.lock().unwrap().dropped += 1;
+            line.clear();
+        }
+        Some(())
+    };
+    (http, listen(lines, count))
+}
+
+/// Hands each connection to a thread of its own; the address for connections.
+fn listen(
+    lines: Arc<Mutex<Lines>>,
+    serve: impl Fn(TcpStream, &Mutex<Lines>) -> Option<()> + Copy + Send + 'static,
+) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let endpoint = listener.local_addr().unwrap().to_string();
-    let lines = Arc::new(Mutex::new(Lines::default()));
     std::thread::spawn(move || {
         for stream in listener.incoming().flatten() {
             let lines = lines.clone();
-            std::thread::spawn(move || serve(stream, lie, &lines));
+            std::thread::spawn(move || serve(stream, &lines));
         }
     });
     endpoint
@@ -105,9 +139,12 @@ fn wanted(filter: &str) -> Vec<(String, String)> {
 impl Lines {
     fn answer(&mut self, lie: Lie, path: &str, body: &str) -> String {
         match path {
-            "/metrics" => "vl_data_size_bytes 1000\nvl_storage_rows{type=\"storage/inmemory\"} 0\n\
-                 vl_active_force_merges 0\nvm_app_version{short_version=\"v1.52.1\"} 1\n"
-                .to_owned(),
+            "/metrics" => format!(
+                "vl_data_size_bytes 1000\nvl_storage_rows{{type=\"storage/inmemory\"}} 0\n\
+                 vl_active_force_merges 0\nvm_app_version{{short_version=\"v1.52.1\"}} 1\n\
+                 vl_rows_ingested_total{{type=\"syslog_tcp\"}} {}\n",
+                self.dropped
+            ),
             "/insert/jsonline" => {
                 for line in body.lines() {
                     self.taken += 1;
@@ -125,6 +162,9 @@ impl Lines {
             "/delete/active_tasks" => "[]".to_owned(),
             "/select/logsql/query" => {
                 let query = field(body, "query").unwrap();
+                if lie == Lie::LosesALoadedLine && !query.contains(PROBE) {
+                    self.loses(&query);
+                }
                 let answer = self.found(lie, &query);
                 match lie {
                     Lie::RemembersAnswers => self.answers.entry(query).or_insert(answer).clone(),
@@ -133,6 +173,18 @@ impl Lines {
             }
             _ => String::new(),
         }
+    }
+
+    /// Loses a line when rows are counted that were read before.
+    fn loses(&mut self, query: &str) {
+        let (filter, pipe) = query.split_once(" | ").unwrap();
+        let filter = wanted(filter);
+        let counts = pipe.starts_with("stats count()");
+        let place = self.lines.iter().position(|line| has(line, &filter));
+        if let Some(place) = place.filter(|_| counts && self.is_read) {
+            self.lines.remove(place);
+        }
+        self.is_read = !counts;
     }
 
     fn found(&self, lie: Lie, query: &str) -> String {

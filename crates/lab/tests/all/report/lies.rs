@@ -35,6 +35,8 @@ struct Store {
     throttled: Option<Instant>,
     /// Inserts are kept once there are so many.
     forgets_up_to: usize,
+    /// A kill of its process doubles its rows.
+    doubles: bool,
     reads: Arc<AtomicU64>,
     kept: Arc<Mutex<Kept>>,
 }
@@ -43,6 +45,8 @@ struct Store {
 struct Kept {
     safe: HashSet<Value>,
     unsafe_yet: Vec<Value>,
+    /// Rows that are there once more.
+    doubled: usize,
 }
 
 impl Store {
@@ -53,6 +57,7 @@ impl Store {
             pause: None,
             throttled: None,
             forgets_up_to: 1,
+            doubles: false,
             reads: Arc::default(),
             kept: Arc::default(),
         }
@@ -60,14 +65,18 @@ impl Store {
 
     /// What a kill of its process does.
     fn kill(&self) {
-        self.kept.lock().unwrap().unsafe_yet.clear();
+        let mut kept = self.kept.lock().unwrap();
+        kept.unsafe_yet.clear();
+        if self.doubles {
+            kept.doubled = kept.safe.len();
+        }
     }
 }
 
 #[async_trait]
 impl Driver for Store {
     fn abilities(&self) -> &'static [Ability] {
-        &[Ability::Insert, Ability::Read]
+        &[Ability::Insert, Ability::Read, Ability::Count]
     }
 
     async fn version(&self) -> Result<String, StoreError> {
@@ -130,6 +139,11 @@ impl Session for Store {
                     }
                     row
                 })))
+            }
+            Operation::Count { .. } => {
+                let kept = self.kept.lock().unwrap();
+                let rows = kept.safe.len() + kept.unsafe_yet.len() + kept.doubled;
+                Ok(Answer::Count(rows as u64))
             }
             _ => panic!("no workload of these tests sends {operation:?}"),
         }
@@ -428,6 +442,7 @@ async fn a_store_that_acknowledges_and_forgets_is_named() {
         let mut trial = trial(label, Role::Measure, workload, load(2.0));
         trial.crash_after_s = Some(2.0);
         let witness = Arc::new(Witness::new(Arc::new(store.clone())));
+        witness.begin(Some(0));
         let mut lines = measured(witness.clone(), &trial).await;
         let acknowledged = witness.acknowledged();
         assert!(acknowledged.rows() > 1_000, "{}", acknowledged.rows());
@@ -445,4 +460,50 @@ async fn a_store_that_acknowledges_and_forgets_is_named() {
     assert!(text.contains("| lost rows "), "{text}");
     assert!(text.contains("Lost rows: forgetful: "), "{text}");
     assert!(!text.contains("Lost rows: honest"), "{text}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_store_that_has_rows_twice_after_a_kill_answers_wrongly() {
+    for doubles in [false, true] {
+        let store = Store { doubles, ..Store::honest(FIVE) };
+        let workload = Workload::LogWrites { records: RECORDS };
+        let mut trial = trial("doubling", Role::Measure, workload, load(2.0));
+        trial.crash_after_s = Some(2.0);
+        let witness = Arc::new(Witness::new(Arc::new(store.clone())));
+        witness.begin(Some(0));
+        measured(witness.clone(), &trial).await;
+        store.kill();
+        let acknowledged = witness.acknowledged();
+        let (_, outcome) = look_for(&store, &trial, &acknowledged, None).await.unwrap();
+        if !doubles {
+            assert_eq!(outcome, Outcome::Completed);
+            continue;
+        }
+        let rows = acknowledged.rows();
+        let named = format!("it counts {} rows, and {rows} at most were ever written", rows * 2);
+        let Outcome::Wrong { message } = outcome else { panic!("{outcome:?}") };
+        assert!(message.contains(&named), "{message}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_store_that_tells_a_size_that_cannot_be_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut study = Study::new(folder.path(), &["tiny", "honest"]);
+    for (label, table_bytes) in [("tiny", 1e6), ("honest", 100e6)] {
+        let (workload, load) = reads(2.0);
+        let trial = trial(label, Role::Measure, workload, load);
+        let mut lines = measured(Arc::new(Store::honest(FIVE)), &trial).await;
+        let end = lines.pop().unwrap();
+        for (name, value) in
+            [(lab::results::WRITTEN_TEXT_BYTES, 1e9), ("table_bytes_flushed", table_bytes)]
+        {
+            lines.push(Line::Value { name: name.to_owned(), value });
+        }
+        study.write(trial, lines, end);
+    }
+    let text = study.report();
+    assert!(text.contains("| size too small "), "{text}");
+    assert!(text.contains("Size too small: tiny: in 1 of 1 repetitions"), "{text}");
+    assert!(!text.contains("Size too small: honest"), "{text}");
 }
