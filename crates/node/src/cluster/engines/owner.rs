@@ -24,8 +24,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use cluster::{
-    Call, Catalog, CatalogError, Change, FrameLog, Lease, LeaseSettings, Member, Next, Partition,
-    Progress, PublishError, PublisherSettings, ReaderSettings, Resource, RetentionSettings,
+    Call, Catalog, CatalogError, Change, Lease, LeaseSettings, Member, Next, Partition, Progress,
+    PublishError, PublisherSettings, ReaderSettings, Resource, RetentionSettings,
 };
 use platform::placement::Role;
 use platform::threads::STACK_BYTES;
@@ -63,6 +63,8 @@ const CATALOG_TICK_FACTOR: u32 = 20;
 const CATALOG_TICK_MAX: Duration = Duration::from_secs(15);
 /// How often the ends of the partitions are asked.
 const ENDS_TICK: Duration = Duration::from_secs(2);
+/// Time of that call. It takes most of it while a partition has no leader that answers.
+const ENDS_TIME_MAX: Duration = Duration::from_secs(15);
 /// How long reads of a partition may bring nothing although it has more, before it is reached anew.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// How often it is looked whether the log deletes messages before they are in segments.
@@ -604,39 +606,44 @@ impl Shared {
     }
 
     /// The loop of the thread that asks where the partitions end, so that an empty read is not
-    /// taken for "there is nothing".
+    /// taken for "there is nothing". One without a leader holds up none of the others: a store that
+    /// starts meanwhile would otherwise know of no partition, and take none.
     fn ask_ends(self: &Arc<Self>) {
         let mut said = String::new();
         let mut looked: Option<Instant> = None;
         while !self.is_over() {
             let asked = Instant::now();
-            match FrameLog::ends(&*self.engines.log) {
-                Ok(ends) => {
-                    said.clear();
-                    // Those of a topic that was made anew are not taken for the ends of before.
-                    if let Err(error) = self.engines.look_at_log() {
-                        tracing::debug!("the topic of the catalog is not known: {error}");
-                    }
-                    if looked.is_none_or(|looked| looked.elapsed() >= KEEPS_TICK) {
-                        looked = Some(Instant::now());
-                        self.look_for_risks(&ends);
-                    }
-                    self.engines.hear_ends(ends, asked);
+            let known = self.engines.partitions_known();
+            let told = self.engines.log.known_ends(known, ENDS_TIME_MAX);
+            let error = match &told {
+                Ok(ends) => match ends.iter().filter(|end| end.is_none()).count() {
+                    0 => String::new(),
+                    untold => format!("{untold} of them have no leader that answers"),
+                },
+                Err(error) => error.to_string(),
+            };
+            if said != error && !error.is_empty() {
+                tracing::warn!("the ends of the partitions are not known: {error}");
+            }
+            said = error;
+            if let Ok(ends) = told {
+                // Those of a topic that was made anew are not taken for the ends of before.
+                if let Err(error) = self.engines.look_at_log() {
+                    tracing::debug!("the topic of the catalog is not known: {error}");
                 }
-                Err(error) => {
-                    let error = error.to_string();
-                    if said != error {
-                        tracing::warn!("the ends of the partitions are not known: {error}");
-                        said = error;
-                    }
+                if looked.is_none_or(|looked| looked.elapsed() >= KEEPS_TICK) {
+                    looked = Some(Instant::now());
+                    self.look_for_risks(&ends);
                 }
+                self.engines.hear_ends(&ends, asked);
             }
             self.pause(ENDS_TICK);
         }
     }
 
     /// Looks whether the log will delete messages of owned partitions before they are in segments.
-    fn look_for_risks(&self, ends: &[u64]) {
+    /// `ends`: where they end, none of those of which that is not known.
+    fn look_for_risks(&self, ends: &[Option<u64>]) {
         let looked = || {
             let retention = self.engines.log.retention()?;
             let young = match retention.time {
@@ -659,11 +666,12 @@ impl Shared {
         };
         for owned in self.engines.all_owned() {
             let number = owned.number as usize;
+            let Some(end) = ends.get(number).copied().flatten() else { continue };
             let of = Unpublished {
                 published: owned.hot.committed(),
                 read: owned.hot.position(),
                 bytes: owned.hot.bytes_unpublished() as u64,
-                end: ends.get(number).copied().unwrap_or(0),
+                end,
                 young: young.get(number).copied().flatten(),
             };
             owned.set_risk(risk(&retention, &of));
