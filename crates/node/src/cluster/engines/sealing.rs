@@ -234,7 +234,7 @@ impl Merger for SegmentMerger<'_> {
         let read = |file: &SealedFile, row: &SegmentRow, block: usize| {
             let batch = file.read_block(block);
             if batch.as_ref().is_err_and(is_unreadable) {
-                unreadable.replace(Some(row.name.clone()));
+                *unreadable.borrow_mut() = Some(row.name.clone());
             }
             Ok::<_, SegmentError>(Piece::Rows(Arc::new(batch?), None))
         };
