@@ -10,7 +10,7 @@ mod retention;
 mod retention_clock;
 mod sweep;
 
-pub use merge::{MERGE_LEVELS, Merge, MergeLevel, MergeSettings, Merger, Settled};
+pub use merge::{MERGE_LEVELS, Merge, MergeFailed, MergeLevel, MergeSettings, Merger, Settled};
 pub use prune::{Orders, Prune, Pruned, Pruner};
 pub use retention::{Retention, RetentionRule, RetentionSettings};
 pub use retention_clock::ClockNotice;

@@ -44,8 +44,9 @@ pub use frame_log::{FrameLog, Message};
 pub use hot::{HotError, HotFrame, HotPart, Lag};
 pub use ids::{Lease, NodeId, OBJECT_PREFIX, ObjectName, Resource, UnknownName};
 pub use jobs::{
-    ClockNotice, JobError, MERGE_LEVELS, Merge, MergeLevel, MergeSettings, Merger, Orders, Prune,
-    Pruned, Pruner, Retention, RetentionRule, RetentionSettings, Settled, Sweep, SweepSettings,
+    ClockNotice, JobError, MERGE_LEVELS, Merge, MergeFailed, MergeLevel, MergeSettings, Merger,
+    Orders, Prune, Pruned, Pruner, Retention, RetentionRule, RetentionSettings, Settled, Sweep,
+    SweepSettings,
 };
 pub use kept::{KeptCatalog, KeptError, KeptSnapshot};
 pub use member::{Answer, Call, Change, LeaseSettings, Member, Next};

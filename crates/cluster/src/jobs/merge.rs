@@ -1,5 +1,6 @@
 //! Merging: several small neighbouring segments of a partition become one.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use crate::catalog::{Catalog, SegmentRow};
@@ -12,7 +13,23 @@ use crate::publisher::{SealError, Sealed};
 /// Makes one sealed segment of the lines of several, whose objects it reads.
 pub trait Merger: Send + Sync {
     /// The merged segment; the inputs are in the order of their offsets.
-    fn merge(&self, segments: &[SegmentRow]) -> Result<Sealed, SealError>;
+    fn merge(&self, segments: &[SegmentRow]) -> Result<Sealed, MergeFailed>;
+}
+
+/// Why a merge failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MergeFailed {
+    /// What went wrong.
+    pub error: SealError,
+    /// The segment whose object is missing or damaged; none if something else failed, such as the
+    /// local disk or the way to the storage.
+    pub unreadable: Option<String>,
+}
+
+impl From<SealError> for MergeFailed {
+    fn from(error: SealError) -> MergeFailed {
+        MergeFailed { error, unreadable: None }
+    }
 }
 
 /// One size of merged segments, and when neighbours become one of that size.
@@ -56,6 +73,9 @@ pub type Settled = [u64; MERGE_LEVELS];
 
 /// Segments that are looked at with one call.
 const PAGE: usize = 256;
+/// Segments that are passed over because they cannot be read. Beyond them the job gives up: then
+/// rather the storage fails.
+const UNREADABLE_MAX: usize = 8;
 
 enum State {
     /// Looks for neighbours of a level from where that is settled on.
@@ -87,6 +107,11 @@ pub struct Merge {
     level: usize,
     settled: Settled,
     state: State,
+    /// The names of segments that cannot be read. They stay as they are, and their neighbours are
+    /// merged without them.
+    unreadable: BTreeSet<String>,
+    /// Why the first of them cannot be read.
+    failed: Option<SealError>,
 }
 
 impl Merge {
@@ -100,7 +125,19 @@ impl Merge {
         now_ns: i64,
     ) -> Merge {
         let (counter, level, state) = (0, 0, State::Looking);
-        Merge { lease, partition, settings, counter, now_ns, level, settled, state }
+        let (unreadable, failed) = Default::default();
+        Merge {
+            lease,
+            partition,
+            settings,
+            counter,
+            now_ns,
+            level,
+            settled,
+            state,
+            unreadable,
+            failed,
+        }
     }
 
     /// The offsets where the next merge of the partition begins to look.
@@ -115,7 +152,9 @@ impl Merge {
     }
 
     /// Does the next thing, with one call of an engine or the merger at most. False when it has
-    /// looked at all segments; the next step looks at those that are not settled again.
+    /// looked at all segments; the next step looks at those that are not settled again. A segment
+    /// that cannot be read, since its object is missing or damaged, is passed over, and is an error
+    /// when the others are done.
     pub fn step(
         &mut self,
         catalog: &dyn Catalog,
@@ -126,19 +165,24 @@ impl Merge {
             State::Looking => {
                 let from = self.settled[self.level];
                 let segments = catalog.segments_of(self.partition, from, PAGE)?;
-                match choose(segments, &self.settings, self.level, self.now_ns) {
+                let chosen =
+                    choose(segments, &self.unreadable, &self.settings, self.level, self.now_ns);
+                match chosen {
                     Found::Run(chosen) => self.state = State::Chosen(chosen),
                     Found::Settled { below, has_more } => {
                         self.settled[self.level] = below.unwrap_or(from);
                         if !has_more {
                             self.level = (self.level + 1) % MERGE_LEVELS;
-                            return Ok(self.level != 0);
+                            return if self.level != 0 { Ok(true) } else { self.end() };
                         }
                     }
                 }
             }
             State::Chosen(chosen) => {
-                let sealed = merger.merge(&chosen)?;
+                let sealed = match merger.merge(&chosen) {
+                    Ok(sealed) => sealed,
+                    Err(failed) => return self.pass_over(failed),
+                };
                 let lines: u64 = chosen.iter().map(|segment| segment.lines).sum();
                 if sealed.lines != lines {
                     let found = sealed.lines;
@@ -175,6 +219,30 @@ impl Merge {
             }
         }
         Ok(true)
+    }
+
+    /// Passes over a segment that cannot be read: the run is chosen anew without it.
+    fn pass_over(&mut self, failed: MergeFailed) -> Result<bool, JobError> {
+        let MergeFailed { error, unreadable } = failed;
+        match unreadable {
+            Some(name)
+                if self.unreadable.len() < UNREADABLE_MAX && !self.unreadable.contains(&name) =>
+            {
+                self.unreadable.insert(name);
+                self.failed.get_or_insert(error);
+                Ok(true)
+            }
+            _ => Err(error.into()),
+        }
+    }
+
+    /// All segments were looked at. Those that could not be read are tried again by the next step.
+    fn end(&mut self) -> Result<bool, JobError> {
+        self.unreadable.clear();
+        match self.failed.take() {
+            Some(error) => Err(error.into()),
+            None => Ok(false),
+        }
     }
 
     fn row(&mut self, chosen: &[SegmentRow], sealed: &Sealed) -> SegmentRow {
@@ -217,8 +285,15 @@ enum Found {
     },
 }
 
-/// Chooses from a page of segments, which are in the order of their offsets.
-fn choose(segments: Vec<SegmentRow>, settings: &MergeSettings, level: usize, now_ns: i64) -> Found {
+/// Chooses from a page of segments, which are in the order of their offsets. Those that are
+/// `unreadable` count as too large.
+fn choose(
+    segments: Vec<SegmentRow>,
+    unreadable: &BTreeSet<String>,
+    settings: &MergeSettings,
+    level: usize,
+    now_ns: i64,
+) -> Found {
     let MergeLevel { bytes_max, bytes_each_max, age_min, span_max, is_patient } =
         settings.levels[level];
     let segments_min = settings.segments_min.max(2);
@@ -246,7 +321,7 @@ fn choose(segments: Vec<SegmentRow>, settings: &MergeSettings, level: usize, now
         let fits = bytes + segment.bytes <= bytes_max
             && lines + segment.lines <= LINES_MAX
             && run.first().is_none_or(is_near);
-        let is_small = segment.bytes <= bytes_each_max;
+        let is_small = segment.bytes <= bytes_each_max && !unreadable.contains(&segment.name);
         if !is_small || !fits {
             is_closed = run.len() >= segments_min;
             if is_closed {
@@ -274,8 +349,14 @@ fn choose(segments: Vec<SegmentRow>, settings: &MergeSettings, level: usize, now
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use platform::ManualClock;
+
     use super::*;
-    use crate::catalog::TimeRange;
+    use crate::catalog::{Publication, TimeRange};
+    use crate::ids::{NodeId, Resource};
+    use crate::sim::{SimCatalog, SimObjects};
 
     /// Levels of 30 bytes for all, and of 300 and 3,000 for those that are older, in seconds.
     fn settings(span_max: Option<Duration>) -> MergeSettings {
@@ -312,7 +393,7 @@ mod tests {
         // The offsets of the run, or the offset that is settled.
         let check = |sizes: &[u64], expected: std::ops::Range<u64>, settled: u64| {
             let segments = (0..).zip(sizes).map(|(index, &bytes)| row(index, bytes, 0)).collect();
-            let (chosen, found) = match choose(segments, &settings(None), 0, 0) {
+            let (chosen, found) = match choose(segments, &BTreeSet::new(), &settings(None), 0, 0) {
                 Found::Run(chosen) => (chosen, 0),
                 Found::Settled { below, .. } => (Vec::new(), below.unwrap_or(99)),
             };
@@ -338,7 +419,8 @@ mod tests {
         let check = |level: usize, rows: &[(u64, i64)], expected: Result<&[u64], Option<u64>>| {
             let segments =
                 (0..).zip(rows).map(|(index, &(bytes, s))| row(index, bytes, s)).collect();
-            let found = match choose(segments, &settings(None), level, 1_000 * SECOND_NS) {
+            let (none, now_ns) = (BTreeSet::new(), 1_000 * SECOND_NS);
+            let found = match choose(segments, &none, &settings(None), level, now_ns) {
                 Found::Run(run) => Ok(run.iter().map(|row| row.offsets.start).collect()),
                 Found::Settled { below, .. } => Err(below),
             };
@@ -377,7 +459,7 @@ mod tests {
         let lines = LINES_MAX / 3;
         let check = |lines: u64, expected: usize| {
             let rows = (0..4).map(|index| SegmentRow { lines, ..row(index, 5, 0) });
-            let chosen = match choose(rows.collect(), &settings(None), 0, 0) {
+            let chosen = match choose(rows.collect(), &BTreeSet::new(), &settings(None), 0, 0) {
                 Found::Run(run) => run.len(),
                 Found::Settled { .. } => 0,
             };
@@ -407,7 +489,7 @@ mod tests {
         let check = |span_s: Option<u64>, expected: usize| {
             let span_max = span_s.map(Duration::from_secs);
             let segments = (0..10).map(|index| row(index, 1, index as i64)).collect();
-            let chosen = match choose(segments, &settings(span_max), 0, 0) {
+            let chosen = match choose(segments, &BTreeSet::new(), &settings(span_max), 0, 0) {
                 Found::Run(run) => run.len(),
                 Found::Settled { .. } => 0,
             };
@@ -417,5 +499,60 @@ mod tests {
         check(Some(9), 10);
         check(Some(3), 4);
         check(Some(1), 0);
+    }
+
+    /// Merges segments without a look at them, but for those that cannot be read.
+    struct Unreadable(&'static [u64]);
+
+    impl Merger for Unreadable {
+        fn merge(&self, segments: &[SegmentRow]) -> Result<Sealed, MergeFailed> {
+            if let Some(row) = segments.iter().find(|row| self.0.contains(&row.offsets.start)) {
+                let unreadable = Some(row.name.clone());
+                return Err(MergeFailed { error: SealError(row.name.clone()), unreadable });
+            }
+            Ok(Sealed {
+                body: Box::new(b"merged".to_vec()),
+                times: TimeRange::ALL,
+                received_last_ns: 0,
+                lines: segments.iter().map(|row| row.lines).sum(),
+                searched: 0,
+                frames: Vec::new(),
+            })
+        }
+    }
+
+    #[test]
+    fn a_segment_that_cannot_be_read_does_not_hold_up_others() {
+        let clock = Arc::new(ManualClock::new(0));
+        let catalog = SimCatalog::new(clock.clone());
+        let objects = SimObjects::new(clock);
+        let minute = Duration::from_secs(60);
+        let lease = catalog.acquire(Resource::Partition(0), NodeId(1), minute).unwrap().unwrap();
+        for number in 0..9 {
+            let name = format!("segments/partition-0/1-00000001-{number}");
+            let segment = Some(SegmentRow { name, ..row(number, 1, 0) });
+            let offsets = number..number + 1;
+            let publication = Publication { offsets, segment, producers: Vec::new(), lost: 0 };
+            catalog.publish(&lease, &publication).unwrap();
+        }
+        let lease = catalog.acquire(Resource::Merge(0), NodeId(1), minute).unwrap().unwrap();
+        let run = |unreadable: &'static [u64]| {
+            let mut merge = Merge::new(lease, 0, settings(None), Settled::default(), 0);
+            let ended = loop {
+                match merge.step(&catalog, &objects, &Unreadable(unreadable)) {
+                    Ok(true) => {}
+                    ended => break ended,
+                }
+            };
+            let rows = catalog.segments_of(0, 0, 99).unwrap();
+            let offsets: Vec<(u64, u64)> =
+                rows.iter().map(|row| (row.offsets.start, row.offsets.end)).collect();
+            (ended, offsets)
+        };
+        // The segment is named when its neighbours are merged.
+        let (ended, offsets) = run(&[4]);
+        let name = "segments/partition-0/1-00000001-4".to_owned();
+        assert_eq!(ended, Err(JobError::Seal(SealError(name))));
+        assert_eq!(offsets, [(0, 4), (4, 5), (5, 9)]);
     }
 }

@@ -18,8 +18,8 @@ use crate::frame_log::FrameLog;
 use crate::hot::HotFrame;
 use crate::ids::{Lease, NodeId, Resource};
 use crate::jobs::{
-    JobError, Merge, MergeLevel, MergeSettings, Merger, Orders, Prune, Pruned, Pruner, Retention,
-    RetentionSettings, Settled, Sweep, SweepSettings,
+    JobError, Merge, MergeFailed, MergeLevel, MergeSettings, Merger, Orders, Prune, Pruned, Pruner,
+    Retention, RetentionSettings, Settled, Sweep, SweepSettings,
 };
 use crate::member::{Answer, Call, Change, LeaseSettings, Member, Next};
 use crate::objects::Objects;
@@ -502,7 +502,7 @@ impl Pruner for SimSealer<'_> {
 }
 
 impl Merger for SimSealer<'_> {
-    fn merge(&self, segments: &[SegmentRow]) -> Result<Sealed, SealError> {
+    fn merge(&self, segments: &[SegmentRow]) -> Result<Sealed, MergeFailed> {
         let mut text = String::new();
         for segment in segments {
             text.push_str(&self.text_of(segment)?);
@@ -510,7 +510,7 @@ impl Merger for SimSealer<'_> {
         self.world.count(Count::Merged, 1);
         self.world.count(Count::Grown, u64::from(text.len() > 400));
         let received = segments.iter().map(|segment| segment.received_last_ns);
-        self.sealed(text, received.max().unwrap_or(0))
+        Ok(self.sealed(text, received.max().unwrap_or(0))?)
     }
 }
 

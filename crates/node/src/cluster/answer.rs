@@ -289,6 +289,9 @@ pub struct Answer {
     before: Counts,
     /// The names of the second nodes that were asked, by side.
     asked_elsewhere: HashMap<usize, String>,
+    /// Whether all stores have begun. Before, others may be asked in their place, and have what
+    /// these left out.
+    has_begun: bool,
     /// How long a store may say nothing.
     pub silence_max: Duration,
     /// Other nodes for the segments of slow ones; none where the stores have different lines.
@@ -388,6 +391,7 @@ impl Answer {
             progress: Arc::clone(&context.progress),
             before: Counts::default(),
             asked_elsewhere: HashMap::new(),
+            has_begun: false,
             silence_max: SILENCE_MAX,
             hedges: None,
             missing: None,
@@ -415,7 +419,8 @@ impl Answer {
             }
             let begins = |side: &Side| !side.pieces.is_empty() || side.has_ended;
             if sides.iter().all(begins) {
-                return Ok(Ok(()));
+                self.has_begun = true;
+                return Ok(self.record_all(&mut sides).map_or(Ok(()), Err));
             }
             let begun = self.asked.begun;
             for side in sides.iter_mut() {
@@ -459,11 +464,10 @@ impl Answer {
                 side.error.get_or_insert(NodeError::away(message));
             }
         }
-        for (number, side) in sides.iter_mut().enumerate() {
-            let left_out = std::mem::take(&mut side.left_out);
-            if let Err(why) = left_out.into_iter().try_for_each(|one| self.record(one)) {
-                return Some((number, NodeError::new(why)));
-            }
+        if self.has_begun
+            && let Some(failed) = self.record_all(sides)
+        {
+            return Some(failed);
         }
         if let Some(number) = sides.iter().position(|side| side.error.is_some()) {
             return sides[number].error.take().map(|error| (number, error));
@@ -474,6 +478,17 @@ impl Answer {
             true => None,
             false => same_store(&self.nodes, nodes).map(|error| (0, error)),
         }
+    }
+
+    /// Records what the sides left out. An error is that of the side that found it too late.
+    fn record_all(&self, sides: &mut [Side]) -> Option<(usize, NodeError)> {
+        for (number, side) in sides.iter_mut().enumerate() {
+            let left_out = std::mem::take(&mut side.left_out);
+            if let Err(why) = left_out.into_iter().try_for_each(|one| self.record(one)) {
+                return Some((number, NodeError::new(why)));
+            }
+        }
+        None
     }
 
     /// Records what a side left out. An error says that it is too late for that.

@@ -59,12 +59,8 @@ impl ArrivalReader {
     pub fn read(&mut self) -> Result<Option<Vec<Arc<Batch>>>, String> {
         let Some(arrived) = self.arrivals.after(&self.cursor, READ_BYTES)? else { return Ok(None) };
         self.cursor = arrived.next;
-        if arrived.skipped > 0 {
-            tracing::warn!(
-                "at most {} lines up to {} were deleted by retention before a sink read them",
-                arrived.skipped,
-                self.cursor
-            );
+        if let Some(skipped) = arrived.skipped.told(&self.cursor) {
+            tracing::warn!("{skipped}");
         }
         Ok(Some(arrived.batches))
     }

@@ -69,7 +69,7 @@ mod tests {
     use record::{Format, FrameBuilder, Origin, Parser, ParserConfig, Transport};
 
     use super::*;
-    use crate::storage::arrivals::Arrived;
+    use crate::storage::arrivals::{Arrived, Skipped};
 
     /// Some lines that arrive together.
     struct Together(Arc<record::Batch>);
@@ -85,7 +85,8 @@ mod tests {
 
         fn after(&self, cursor: &str, _: u64) -> Result<Option<Arrived>, String> {
             let batches = vec![Arc::clone(&self.0)];
-            let arrived = Arrived { batches, next: "last".to_owned(), skipped: 0 };
+            let skipped = Skipped::Lines(0);
+            let arrived = Arrived { batches, next: "last".to_owned(), skipped };
             Ok((cursor == "first").then_some(arrived))
         }
 

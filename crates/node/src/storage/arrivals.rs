@@ -21,8 +21,34 @@ pub struct Arrived {
     pub batches: Vec<Arc<Batch>>,
     /// The cursor behind them.
     pub next: String,
-    /// Lines at most that were deleted before they were read.
-    pub skipped: u64,
+    /// What was deleted before it was read.
+    pub skipped: Skipped,
+}
+
+/// What was deleted before it was read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Skipped {
+    /// So many lines at most.
+    Lines(u64),
+    /// So many messages of the log, each with the lines of a frame. Nobody knows how many those
+    /// were.
+    Messages(u64),
+}
+
+impl Skipped {
+    /// A sentence about what a sink missed before a cursor; none if that is nothing.
+    pub fn told(&self, cursor: &str) -> Option<String> {
+        match self {
+            Skipped::Lines(0) | Skipped::Messages(0) => None,
+            Skipped::Lines(lines) => Some(format!(
+                "at most {lines} lines up to {cursor} were deleted by retention before a sink read them"
+            )),
+            Skipped::Messages(messages) => Some(format!(
+                "{messages} messages of Kafka up to {cursor}, with the lines of a frame each, were deleted by its retention \
+                 before a sink read them; raise retention.ms and retention.bytes of the topic so that sinks keep up"
+            )),
+        }
+    }
 }
 
 /// Reads lines in the order of arrival. Calls block. Errors are sentences.
@@ -100,7 +126,7 @@ impl Arrivals for StoreArrivals {
         if next == cursor {
             return Ok(None);
         }
-        let (batches, skipped) = (arrivals.batches, arrivals.skipped);
+        let (batches, skipped) = (arrivals.batches, Skipped::Lines(arrivals.skipped));
         Ok(Some(Arrived { batches, next: next.to_string(), skipped }))
     }
 
@@ -126,7 +152,10 @@ impl Notes for StoreArrivals {
             seconds_of_any: BTreeSet::new(),
             received_ns: batches.iter().filter_map(|batch| batch.received_max_ns()).max(),
             next,
-            skipped,
+            skipped: match skipped {
+                Skipped::Lines(lines) => lines,
+                Skipped::Messages(_) => 0,
+            },
         }))
     }
 
@@ -158,4 +187,20 @@ fn seconds_of(batches: &[Arc<Batch>]) -> BTreeMap<Vec<u8>, BTreeSet<i64>> {
         }
     }
     found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A message of Kafka has thousands of lines.
+    #[test]
+    fn messages_that_a_sink_missed_are_not_called_lines() {
+        assert_eq!(Skipped::Lines(0).told("a1"), None);
+        assert_eq!(Skipped::Messages(0).told("k1-7"), None);
+        let lines = Skipped::Lines(12).told("a1").unwrap();
+        assert!(lines.starts_with("at most 12 lines up to a1 were deleted"), "{lines}");
+        let messages = Skipped::Messages(12).told("k1-7").unwrap();
+        assert!(messages.starts_with("12 messages of Kafka up to k1-7"), "{messages}");
+    }
 }

@@ -39,10 +39,10 @@ struct Told {
 /// The end of a partition for a query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KnownEnd {
-    /// The end.
+    /// The end; 0 of before for a partition that the log never told of.
     pub end: End,
-    /// When the log was asked, nanoseconds since 1970 UTC. What it acknowledged later may be behind
-    /// the end.
+    /// When the log was asked, nanoseconds since 1970 UTC; 0 if it never told. What it acknowledged
+    /// later may be behind the end.
     pub asked_ns: i64,
 }
 
@@ -81,13 +81,19 @@ impl LogEnds {
         LogEnds { clock, state: Mutex::default(), changed: Condvar::new() }
     }
 
-    /// The ends that somebody else was told, who asked at `asked`.
-    pub fn hear(&self, ends: &[u64], asked: Instant) {
+    /// What somebody else was told, who asked at `asked`: the end of each partition, none of those
+    /// that the log did not tell.
+    pub fn hear(&self, ends: &[Option<u64>], asked: Instant) {
         let asked_ns = self.asked_ns(asked);
         let mut state = self.lock();
-        state.take(ends.iter().copied().map(Some), asked, asked_ns);
+        state.take(ends.iter().copied(), asked, asked_ns);
         drop(state);
         self.changed.notify_all();
+    }
+
+    /// How many partitions the log has, those without a leader included; 0 while that is not known.
+    pub fn partitions(&self) -> u32 {
+        u32::try_from(self.lock().told.len()).unwrap_or(u32::MAX)
     }
 
     /// For how long the log has not told where all partitions end; none while it does.
@@ -96,9 +102,10 @@ impl LogEnds {
     }
 
     /// Asks the log, and waits up to `wait`. Where it does not answer, the ends are those that it
-    /// told before.
+    /// told before. A partition that had no leader since this node started ends nowhere: its owner
+    /// is asked for all that it has.
     ///
-    /// Errors: it has never told them.
+    /// Errors: the log has told the end of no partition yet.
     pub fn ask(self: &Arc<Self>, log: &Arc<Log>, wait: Duration) -> Result<KnownEnds, String> {
         let asked = Instant::now();
         let mut state = self.lock();
@@ -186,18 +193,24 @@ impl State {
     fn known(&self, asked: Instant) -> Result<KnownEnds, String> {
         let slow = "it has not answered in time";
         let why = if self.error.is_empty() { slow } else { &self.error };
-        let never = || format!("Kafka has not told where its partitions end: {why}");
-        if self.told.is_empty() {
-            return Err(never());
+        if self.told.iter().all(Option::is_none) {
+            return Err(format!("Kafka has not told where its partitions end: {why}"));
         }
         let mut is_now = true;
-        let known = |told: &Option<Told>| {
-            let Told { end, asked: at, asked_ns } = told.ok_or_else(never)?;
-            is_now &= at >= asked;
-            let end = if at >= asked { End::Now(end) } else { End::Before(end) };
-            Ok::<_, String>(KnownEnd { end, asked_ns })
+        let known = |told: &Option<Told>| match *told {
+            Some(Told { end, asked: at, asked_ns }) if at >= asked => {
+                KnownEnd { end: End::Now(end), asked_ns }
+            }
+            Some(Told { end, asked_ns, .. }) => {
+                is_now = false;
+                KnownEnd { end: End::Before(end), asked_ns }
+            }
+            None => {
+                is_now = false;
+                KnownEnd { end: End::Before(0), asked_ns: 0 }
+            }
         };
-        let ends = self.told.iter().map(known).collect::<Result<Vec<_>, _>>()?;
+        let ends: Vec<KnownEnd> = self.told.iter().map(known).collect();
         Ok(KnownEnds { ends, error: if is_now { String::new() } else { why.to_owned() } })
     }
 }
@@ -212,11 +225,16 @@ mod tests {
         let begun = Instant::now();
         let at = |ms: u64| begun + Duration::from_millis(ms);
         assert!(state.known(at(0)).is_err());
+        state.take([None, None].into_iter(), at(5), 5);
+        assert!(state.known(at(0)).is_err(), "no partition is known");
+        let end = |end, asked_ns| KnownEnd { end, asked_ns };
+        // One partition has no leader since this node started: the other one is known all the same.
         state.take([Some(5), None].into_iter(), at(10), 10);
-        assert!(state.known(at(0)).is_err(), "the second partition is not known");
+        let known = state.known(at(10)).unwrap();
+        assert_eq!(known.ends, [end(End::Now(5), 10), end(End::Before(0), 0)]);
+        assert!(known.error.contains("1 partitions"), "{}", known.error);
         assert!(state.failing.is_some());
         state.take([Some(6), Some(7)].into_iter(), at(20), 20);
-        let end = |end, asked_ns| KnownEnd { end, asked_ns };
         let ends = vec![end(End::Now(6), 20), end(End::Now(7), 20)];
         assert_eq!(state.known(at(20)), Ok(KnownEnds { ends, error: String::new() }));
         // An older call that ends later changes nothing.
@@ -229,5 +247,16 @@ mod tests {
         let known = state.known(at(40)).unwrap();
         assert_eq!(known.ends, [end(End::Before(6), 20), end(End::Now(9), 40)]);
         assert!(known.error.contains("1 partitions"), "{}", known.error);
+    }
+
+    /// A store that starts while a partition has no leader takes its share of the others.
+    #[test]
+    fn a_partition_without_a_leader_is_one_of_the_partitions() {
+        let ends = LogEnds::new(Arc::new(platform::ManualClock::new(0)));
+        assert_eq!(ends.partitions(), 0);
+        ends.hear(&[Some(5), None, Some(0)], Instant::now());
+        assert_eq!(ends.partitions(), 3);
+        ends.hear(&[Some(5), Some(1)], Instant::now());
+        assert_eq!(ends.partitions(), 3, "partitions do not go away");
     }
 }

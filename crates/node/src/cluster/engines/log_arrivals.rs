@@ -10,7 +10,7 @@ use record::{Batch, Frame};
 
 use super::log_cursor::LogCursor;
 use super::{Engines, append};
-use crate::storage::arrivals::{Arrivals, Arrived};
+use crate::storage::arrivals::{Arrivals, Arrived, Skipped};
 use crate::storage::stored::Parsers;
 
 /// How long a read of a partition that has messages waits for them.
@@ -142,7 +142,7 @@ impl Arrivals for LogArrivals {
             state.turn = state.turn.wrapping_add(1);
             state.turn
         };
-        let mut arrived = Arrived { batches: Vec::new(), next: String::new(), skipped: 0 };
+        let (mut arrived, mut messages_skipped) = (Vec::new(), 0);
         let mut read_bytes = 0;
         let mut has_moved = false;
         for step in 0..ends.len() {
@@ -154,12 +154,13 @@ impl Arrivals for LogArrivals {
             let room = usize::try_from(bytes - read_bytes).unwrap_or(usize::MAX);
             let (batches, next, skipped) = self.read(&log, number, from, room)?;
             read_bytes += batches.iter().map(|batch| batch.raw_bytes()).sum::<u64>();
-            arrived.batches.extend(batches);
-            arrived.skipped += skipped;
+            arrived.extend(batches);
+            messages_skipped += skipped;
             has_moved |= next > from;
             cursor.set(number, next);
         }
-        arrived.next = cursor.to_string();
+        let skipped = Skipped::Messages(messages_skipped);
+        let arrived = Arrived { batches: arrived, next: cursor.to_string(), skipped };
         Ok(has_moved.then_some(arrived))
     }
 

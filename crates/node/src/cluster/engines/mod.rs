@@ -103,9 +103,7 @@ pub struct Engines {
     view: Mutex<View>,
     /// The partitions that this node owns.
     owned: RwLock<BTreeMap<u32, Arc<OwnedPartition>>>,
-    /// Behind the last message of each partition, when this node last asked.
-    ends: Mutex<Vec<u64>>,
-    /// The same for queries, with the times.
+    /// Behind the last message of each partition, as far as the log told, and when.
     log_ends: Arc<LogEnds>,
     /// The last snapshot of the catalog, for queries while the catalog is away.
     kept: KeptCatalog,
@@ -218,7 +216,6 @@ impl Engines {
             summary,
             view: Mutex::default(),
             owned: RwLock::default(),
-            ends: Mutex::default(),
             refusal: Mutex::default(),
             nodes: Mutex::default(),
             work_lease: Mutex::default(),
@@ -378,20 +375,19 @@ impl Engines {
 
     /// How many partitions the log has; 0 while that is not known.
     fn partitions_known(&self) -> u32 {
-        self.ends.lock().unwrap_or_else(PoisonError::into_inner).len() as u32
+        self.log_ends.partitions()
     }
 
-    /// Notes where the partitions end, which the log was asked for at `asked`, and tells those that
-    /// this node owns.
-    fn hear_ends(&self, ends: Vec<u64>, asked: Instant) {
-        self.log_ends.hear(&ends, asked);
+    /// Notes where the partitions end, as far as the log told it when it was asked at `asked`, and
+    /// tells those that this node owns.
+    fn hear_ends(&self, ends: &[Option<u64>], asked: Instant) {
+        self.log_ends.hear(ends, asked);
         let now_ns = self.clock.monotonic_ns();
         for owned in self.all_owned().into_iter().chain(self.all_expired()) {
-            if let Some(end) = ends.get(owned.number as usize) {
+            if let Some(Some(end)) = ends.get(owned.number as usize) {
                 owned.hot.hear_end(*end, now_ns);
             }
         }
-        *self.ends.lock().unwrap_or_else(PoisonError::into_inner) = ends;
     }
 
     /// Has everything published that this node has read and not published. Returns the partitions

@@ -9,6 +9,26 @@ use std::time::Duration;
 
 use cluster::{NodeId, PartitionRow};
 
+/// What a store knows of the object storage.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Conditions {
+    /// The storage has not answered since the store started.
+    Unknown,
+    /// It replaces objects whose names are written again.
+    Replaced,
+    /// It keeps them.
+    Kept,
+}
+
+impl Conditions {
+    /// Whether the store looks for outages. One that has never reached the storage does: it may be
+    /// the only one that cannot, and it has partitions, which others could publish. Beside a
+    /// storage that replaces objects, it has none, and no outage that ends gives it any.
+    pub fn may_look_for_outages(self) -> bool {
+        self != Conditions::Replaced
+    }
+}
+
 /// What is known of an outage.
 #[derive(Debug, Default)]
 pub struct Outage {
@@ -64,6 +84,13 @@ mod tests {
         let owner =
             owner.map(|node| Owner { node: NodeId(node), address: String::new(), epoch: 1 });
         PartitionRow { partition, offset, lost: 0, owner }
+    }
+
+    #[test]
+    fn a_store_that_never_reached_its_storage_looks_for_outages() {
+        let looks = [Conditions::Unknown, Conditions::Replaced, Conditions::Kept]
+            .map(Conditions::may_look_for_outages);
+        assert_eq!(looks, [true, false, true]);
     }
 
     #[test]

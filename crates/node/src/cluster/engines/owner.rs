@@ -9,6 +9,9 @@
 //! only queries has those for leases, ends and the catalog, and the one that
 //! looks at engines.
 //!
+//! A thread that panics begins anew. What it had in hand is done again: a partition whose reader
+//! panicked is given up, because the reader may count frames as seen that nobody has.
+//!
 //! A partition whose lease ended because the catalog does not answer is *expired*: it is read on,
 //! within the limit of memory, and queries are answered from it, until the catalog answers.
 
@@ -16,6 +19,7 @@ mod jobs;
 mod outages;
 
 use std::collections::{BTreeMap, VecDeque};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -24,9 +28,10 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use cluster::{
-    Call, Catalog, CatalogError, Change, FrameLog, Lease, LeaseSettings, Member, Next, Partition,
-    Progress, PublishError, PublisherSettings, ReaderSettings, Resource, RetentionSettings,
+    Call, Catalog, CatalogError, Change, Lease, LeaseSettings, Member, Next, Partition, Progress,
+    PublishError, PublisherSettings, ReaderSettings, Resource, RetentionSettings,
 };
+use platform::pauses::PANIC_PAUSE;
 use platform::placement::Role;
 use platform::threads::STACK_BYTES;
 use record::Batch;
@@ -63,6 +68,8 @@ const CATALOG_TICK_FACTOR: u32 = 20;
 const CATALOG_TICK_MAX: Duration = Duration::from_secs(15);
 /// How often the ends of the partitions are asked.
 const ENDS_TICK: Duration = Duration::from_secs(2);
+/// Time of that call. It takes most of it while a partition has no leader that answers.
+const ENDS_TIME_MAX: Duration = Duration::from_secs(15);
 /// How long reads of a partition may bring nothing although it has more, before it is reached anew.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// How often it is looked whether the log deletes messages before they are in segments.
@@ -133,6 +140,8 @@ struct Shared {
     settings: OwnerSettings,
     directory: PathBuf,
     member: Mutex<Member>,
+    /// Leases that were taken and are to be used; the thread for leases has them.
+    gained: Mutex<VecDeque<Lease>>,
     work: Arc<dyn Work>,
     /// Which segments and lines are dropped.
     retention: Mutex<RetentionSettings>,
@@ -177,6 +186,7 @@ impl Owner {
             settings,
             directory,
             member,
+            gained: Mutex::default(),
             work,
             retention,
             programs: Mutex::default(),
@@ -189,10 +199,8 @@ impl Owner {
         let owner = Owner { shared: Arc::clone(&shared), threads: Mutex::default() };
         owner.spawn("leases", Role::Writer, Shared::keep_leases)?;
         // Nobody waits for the end of these: they may wait for an engine that is away.
-        let asks = Arc::clone(&owner.shared);
-        spawn("log-ends", Role::Writer, move || asks.ask_ends())?;
-        let keeps = Arc::clone(&owner.shared);
-        spawn("catalog-kept", Role::Background, move || keeps.keep_catalog())?;
+        owner.spawn_alone("log-ends", Role::Writer, Shared::ask_ends)?;
+        owner.spawn_alone("catalog-kept", Role::Background, Shared::keep_catalog)?;
         if stores {
             owner.spawn("publish", Role::Urgent, Shared::publish)?;
             owner.spawn("cluster-drops", Role::Background, Shared::drop_old)?;
@@ -202,17 +210,27 @@ impl Owner {
             owner.spawn("cluster-work", Role::Urgent, Shared::do_work)?;
         }
         if stores || queries {
-            let watches = Arc::clone(&owner.shared);
-            spawn("outages", Role::Writer, move || watches.watch_for_outages())?;
+            owner.spawn_alone("outages", Role::Writer, Shared::watch_for_outages)?;
         }
         Ok(owner)
     }
 
     fn spawn(&self, name: &str, role: Role, work: fn(&Arc<Shared>)) -> Result<()> {
-        let shared = Arc::clone(&self.shared);
-        let thread = spawn(name, role, move || work(&shared))?;
+        let thread = self.spawn_alone(name, role, work)?;
         lock(&self.threads).push(thread);
         Ok(())
+    }
+
+    /// Starts a thread whose end nobody waits for.
+    fn spawn_alone(
+        &self,
+        name: &str,
+        role: Role,
+        work: fn(&Arc<Shared>),
+    ) -> Result<JoinHandle<()>> {
+        let (shared, of) = (Arc::clone(&self.shared), name.to_owned());
+        let work = move || survive(&of, PANIC_PAUSE, || shared.is_over(), || work(&shared));
+        Ok(spawn(name, role, work)?)
     }
 
     /// Changes what is dropped; the next jobs go by it.
@@ -269,6 +287,18 @@ fn spawn(
     std::thread::Builder::new().name(name.to_owned()).stack_size(STACK_BYTES).spawn(placed)
 }
 
+/// Calls `work` until it returns. After a panic, which is a bug, it is called anew, unless it is to
+/// end.
+fn survive(name: &str, pause: Duration, is_over: impl Fn() -> bool, mut work: impl FnMut()) {
+    while catch_unwind(AssertUnwindSafe(&mut work)).is_err() {
+        tracing::error!("a bug in the thread '{name}' of the cluster, which begins anew");
+        if is_over() {
+            return;
+        }
+        std::thread::sleep(pause);
+    }
+}
+
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -289,7 +319,7 @@ impl Shared {
 
     /// The loop of the thread for leases.
     fn keep_leases(self: &Arc<Self>) {
-        let mut gained = VecDeque::new();
+        let mut gained = lock(&self.gained);
         let mut said = String::new();
         let mut looked: Option<Instant> = None;
         while !self.is_over() {
@@ -429,7 +459,12 @@ impl Shared {
             lease.epoch
         );
         let (shared, reads) = (Arc::clone(self), Arc::clone(&owned));
-        let started = spawn(&format!("read-{number}"), Role::Receiver, move || shared.read(&reads));
+        let read = move || {
+            if catch_unwind(AssertUnwindSafe(|| shared.read(&reads))).is_err() {
+                shared.give_up(&reads);
+            }
+        };
+        let started = spawn(&format!("read-{number}"), Role::Receiver, read);
         if let Err(error) = started {
             return Err(CatalogError::Unavailable(format!("no thread can be started: {error}")));
         }
@@ -438,6 +473,19 @@ impl Shared {
             before.is_over.store(true, Relaxed);
         }
         Ok(())
+    }
+
+    /// Gives up a partition whose reader panicked. Whoever takes it next reads it from what is
+    /// published on.
+    fn give_up(&self, owned: &OwnedPartition) {
+        let number = owned.number;
+        tracing::error!("a bug in the reader of partition {number}, which is given up");
+        // A reader that panics at once again costs little.
+        std::thread::sleep(PANIC_PAUSE);
+        let mut member = lock(&self.member);
+        if member.until_ns(&owned.lease).is_some() {
+            member.give_up(owned.lease.resource);
+        }
     }
 
     /// Stops using a partition.
@@ -522,7 +570,12 @@ impl Shared {
                     for hot in owned.hot.frames_from(from) {
                         let (partition, offset) = (owned.number, hot.offset);
                         let place = LogPlace { partition, after, offset };
-                        (self.on_batch)(owned.batch(&hot), place);
+                        let told = || (self.on_batch)(owned.batch(&hot), place);
+                        if catch_unwind(AssertUnwindSafe(told)).is_err() {
+                            tracing::error!(
+                                "a bug while the frame at offset {offset} of partition {partition} was parsed; others are read"
+                            );
+                        }
                         after = offset + 1;
                     }
                     if taken.is_full {
@@ -553,7 +606,14 @@ impl Shared {
                 if owned.is_over() || failed.iter().any(|(number, _)| *number == owned.number) {
                     continue;
                 }
-                match self.publish_step(&owned) {
+                let step = || self.publish_step(&owned);
+                let Ok(stepped) = catch_unwind(AssertUnwindSafe(step)) else {
+                    // Other partitions are published meanwhile.
+                    owned.note(PUBLISHING, &"a bug, which the log of this node tells of");
+                    failed.push((owned.number, Instant::now()));
+                    continue;
+                };
+                match stepped {
                     Ok(stepped) => is_idle &= !stepped,
                     Err(error) => {
                         owned.note(PUBLISHING, &error);
@@ -604,39 +664,44 @@ impl Shared {
     }
 
     /// The loop of the thread that asks where the partitions end, so that an empty read is not
-    /// taken for "there is nothing".
+    /// taken for "there is nothing". One without a leader holds up none of the others: a store that
+    /// starts meanwhile would otherwise know of no partition, and take none.
     fn ask_ends(self: &Arc<Self>) {
         let mut said = String::new();
         let mut looked: Option<Instant> = None;
         while !self.is_over() {
             let asked = Instant::now();
-            match FrameLog::ends(&*self.engines.log) {
-                Ok(ends) => {
-                    said.clear();
-                    // Those of a topic that was made anew are not taken for the ends of before.
-                    if let Err(error) = self.engines.look_at_log() {
-                        tracing::debug!("the topic of the catalog is not known: {error}");
-                    }
-                    if looked.is_none_or(|looked| looked.elapsed() >= KEEPS_TICK) {
-                        looked = Some(Instant::now());
-                        self.look_for_risks(&ends);
-                    }
-                    self.engines.hear_ends(ends, asked);
+            let known = self.engines.partitions_known();
+            let told = self.engines.log.known_ends(known, ENDS_TIME_MAX);
+            let error = match &told {
+                Ok(ends) => match ends.iter().filter(|end| end.is_none()).count() {
+                    0 => String::new(),
+                    untold => format!("{untold} of them have no leader that answers"),
+                },
+                Err(error) => error.to_string(),
+            };
+            if said != error && !error.is_empty() {
+                tracing::warn!("the ends of the partitions are not known: {error}");
+            }
+            said = error;
+            if let Ok(ends) = told {
+                // Those of a topic that was made anew are not taken for the ends of before.
+                if let Err(error) = self.engines.look_at_log() {
+                    tracing::debug!("the topic of the catalog is not known: {error}");
                 }
-                Err(error) => {
-                    let error = error.to_string();
-                    if said != error {
-                        tracing::warn!("the ends of the partitions are not known: {error}");
-                        said = error;
-                    }
+                if looked.is_none_or(|looked| looked.elapsed() >= KEEPS_TICK) {
+                    looked = Some(Instant::now());
+                    self.look_for_risks(&ends);
                 }
+                self.engines.hear_ends(&ends, asked);
             }
             self.pause(ENDS_TICK);
         }
     }
 
     /// Looks whether the log will delete messages of owned partitions before they are in segments.
-    fn look_for_risks(&self, ends: &[u64]) {
+    /// `ends`: where they end, none of those of which that is not known.
+    fn look_for_risks(&self, ends: &[Option<u64>]) {
         let looked = || {
             let retention = self.engines.log.retention()?;
             let young = match retention.time {
@@ -659,11 +724,12 @@ impl Shared {
         };
         for owned in self.engines.all_owned() {
             let number = owned.number as usize;
+            let Some(end) = ends.get(number).copied().flatten() else { continue };
             let of = Unpublished {
                 published: owned.hot.committed(),
                 read: owned.hot.position(),
                 bytes: owned.hot.bytes_unpublished() as u64,
-                end: ends.get(number).copied().unwrap_or(0),
+                end,
                 young: young.get(number).copied().flatten(),
             };
             owned.set_risk(risk(&retention, &of));
@@ -704,6 +770,8 @@ impl Shared {
     fn do_work(self: &Arc<Self>) {
         let mut running: Option<Lease> = None;
         let mut said = String::new();
+        // A panic may have left them running.
+        self.work.stop();
         while !self.is_over() {
             let lease = *lock(&self.programs);
             if running != lease && running.take().is_some() {
@@ -733,5 +801,30 @@ impl Shared {
         if running.is_some() {
             self.work.stop();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_that_panics_begins_anew_unless_it_is_to_end() {
+        let check = |is_over: bool, panics: u32, expected: u32| {
+            let mut calls = 0;
+            survive(
+                "a test",
+                Duration::ZERO,
+                || is_over,
+                || {
+                    calls += 1;
+                    assert!(calls > panics, "a test of what happens then");
+                },
+            );
+            assert_eq!(calls, expected);
+        };
+        check(false, 2, 3);
+        check(true, 2, 1);
+        check(true, 0, 1);
     }
 }

@@ -29,8 +29,8 @@ pub struct OwnedPartition {
     pub(super) publisher: Mutex<Publisher>,
     /// The lease is over: the threads end.
     pub(super) is_over: AtomicBool,
-    /// What went wrong last, and has not gone right since.
-    pub(super) trouble: Mutex<Option<(&'static str, String)>>,
+    /// What went wrong, and has not gone right since.
+    troubles: Mutex<Troubles>,
     /// Why the log may delete messages before they are in segments.
     risk: Mutex<Option<String>>,
     /// Copies of frames that were dropped, and messages that were no frames.
@@ -58,7 +58,7 @@ impl OwnedPartition {
             reader: Mutex::new(reader),
             publisher: Mutex::new(publisher),
             is_over: AtomicBool::new(false),
-            trouble: Mutex::default(),
+            troubles: Mutex::default(),
             risk: Mutex::default(),
             duplicates: AtomicU64::new(0),
             rejected: AtomicU64::new(0),
@@ -106,17 +106,18 @@ impl OwnedPartition {
     /// Notes that something failed. Says so once in the log.
     pub(super) fn note(&self, what: &'static str, error: &impl ToString) {
         let text = format!("partition {}: {what}: {}", self.number, error.to_string());
-        let mut trouble = self.trouble.lock().unwrap_or_else(PoisonError::into_inner);
-        if trouble.as_ref().is_none_or(|(_, known)| *known != text) {
+        if self.troubles().note(what, text.clone()) {
             tracing::warn!("{text}");
         }
-        *trouble = Some((what, text));
     }
 
     /// Notes that `what` works again.
     pub(super) fn works(&self, what: &str) {
-        let mut trouble = self.trouble.lock().unwrap_or_else(PoisonError::into_inner);
-        trouble.take_if(|(failed, _)| *failed == what);
+        self.troubles().0.remove(what);
+    }
+
+    fn troubles(&self) -> MutexGuard<'_, Troubles> {
+        self.troubles.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Copies of frames that were dropped.
@@ -134,10 +135,10 @@ impl OwnedPartition {
         self.lost.load(Relaxed)
     }
 
-    /// What went wrong last, and has not gone right since; else why messages are at risk.
+    /// What went wrong, and has not gone right since; else why messages are at risk.
     pub fn trouble(&self) -> Option<String> {
-        let trouble = self.trouble.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        trouble.map(|(_, text)| text).or_else(|| self.risk())
+        let shown = self.troubles().shown();
+        shown.or_else(|| self.risk())
     }
 
     /// Why the log may soon delete messages before they are in segments.
@@ -165,6 +166,26 @@ impl OwnedPartition {
 
     fn batches(&self) -> MutexGuard<'_, BTreeMap<u64, Arc<Batch>>> {
         self.batches.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What is wrong with a partition, by what failed. Each stays until that goes right again, whatever
+/// else fails and is mended meanwhile.
+#[derive(Default)]
+struct Troubles(BTreeMap<&'static str, String>);
+
+impl Troubles {
+    /// Notes why something fails. True if that is not known yet.
+    fn note(&mut self, what: &'static str, text: String) -> bool {
+        let is_new = self.0.get(what) != Some(&text);
+        self.0.insert(what, text);
+        is_new
+    }
+
+    /// All of them; none if there are none.
+    fn shown(&self) -> Option<String> {
+        let all: Vec<&str> = self.0.values().map(String::as_str).collect();
+        (!all.is_empty()).then(|| all.join("; "))
     }
 }
 
@@ -222,5 +243,24 @@ impl ScanUnit for HotUnit {
     fn key(&self) -> Option<UnitKey> {
         let (node, sequence) = self.hot.frame.header().name();
         Some((sequence, node))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Messages that the log deleted unread do not come back, so that stays noted.
+    #[test]
+    fn what_fails_and_works_again_hides_nothing_else() {
+        let mut troubles = Troubles::default();
+        assert_eq!(troubles.shown(), None);
+        assert!(troubles.note("retention", "5 messages are lost".to_owned()));
+        assert!(troubles.note("reading", "refused".to_owned()));
+        assert!(!troubles.note("reading", "refused".to_owned()));
+        assert_eq!(troubles.shown().unwrap(), "refused; 5 messages are lost");
+        troubles.0.remove("reading");
+        assert_eq!(troubles.shown().unwrap(), "5 messages are lost");
+        assert!(troubles.note("reading", "refused".to_owned()), "it fails once more");
     }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use cluster::{HotError, ObjectName, SegmentRow};
+use cluster::{HotError, NodeId, ObjectName, SegmentRow};
 use query::source::{Answers, Damages, ScanUnit, Source, SourceError, TimeRange, UnitKey, Whose};
 use record::{Batch, LineId};
 use segment::sealed::SealedFile;
@@ -78,7 +78,7 @@ pub struct HotPiece {
     pub open: bool,
 }
 
-/// Stands for the segments of blocks beyond those that are listed.
+/// With the id of the node, stands for the segments of blocks beyond those that it lists.
 const OTHERS: &str = "others";
 
 fn is_false(flag: &bool) -> bool {
@@ -157,26 +157,7 @@ impl PiecesSource {
     /// What was left out so far. `damages`: the blocks that the query passed over.
     pub fn left_out(&self, damages: &Damages) -> Vec<LeftOut> {
         let mut all = self.left_out.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let mut blocks: BTreeMap<u64, (u64, String)> = BTreeMap::new();
-        for unit in damages.units() {
-            let (lines, error) = blocks.entry(unit.segment).or_default();
-            *lines += unit.lines;
-            *error = unit.error;
-        }
-        if blocks.is_empty() {
-            return all;
-        }
-        let listed: u64 = blocks.values().map(|(lines, _)| lines).sum();
-        if let Some(lines) = damages.lines().checked_sub(listed).filter(|lines| *lines > 0) {
-            // More blocks than are listed.
-            let (name, error) = (OTHERS.to_owned(), "see the segments beside it".to_owned());
-            all.push(LeftOut::Segment { name, lines: Some(lines), error });
-        }
-        for SegmentPiece(name, ..) in &self.segments {
-            if let Some((lines, error)) = blocks.remove(&object_key(name)) {
-                all.push(LeftOut::Segment { name: name.clone(), lines: Some(lines), error });
-            }
-        }
+        all.extend(unreadable(damages, &self.segments, self.engines.info.node));
         all
     }
 
@@ -222,6 +203,30 @@ impl PiecesSource {
         }
         Ok(all)
     }
+}
+
+/// The lines of segments that `node` could not read, as far as blocks of them are known.
+fn unreadable(damages: &Damages, segments: &[SegmentPiece], node: NodeId) -> Vec<LeftOut> {
+    let mut blocks: BTreeMap<u64, (u64, String)> = BTreeMap::new();
+    for unit in damages.units() {
+        let (lines, error) = blocks.entry(unit.segment).or_default();
+        *lines += unit.lines;
+        *error = unit.error;
+    }
+    let mut all = Vec::new();
+    let listed: u64 = blocks.values().map(|(lines, _)| lines).sum();
+    if let Some(lines) = damages.lines().checked_sub(listed).filter(|lines| *lines > 0) {
+        // More blocks than are listed. Other nodes have others, which count beside these.
+        let name = format!("{OTHERS}-{node}");
+        let error = "see the segments beside it".to_owned();
+        all.push(LeftOut::Segment { name, lines: Some(lines), error });
+    }
+    for SegmentPiece(name, ..) in segments {
+        if let Some((lines, error)) = blocks.remove(&object_key(name)) {
+            all.push(LeftOut::Segment { name: name.clone(), lines: Some(lines), error });
+        }
+    }
+    all
 }
 
 fn read_hot(
@@ -383,5 +388,39 @@ impl ScanUnit for SharedUnit {
 
     fn key(&self) -> Option<UnitKey> {
         self.0.key()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use query::source::DamagedUnit;
+
+    use super::*;
+    use crate::cluster::{Missing, MissingLines};
+
+    /// While the storage is away, each node has more such blocks than it lists.
+    #[test]
+    fn lines_that_several_nodes_cannot_read_are_added_up() {
+        const BLOCKS: u64 = 2_000;
+        let missing = Missing::default();
+        for node in 1..=2 {
+            let name = format!("segments/partition-{node}/1-00000001-1");
+            let damages = Damages::default();
+            for block in 0..BLOCKS as u32 {
+                let error = "the storage is away".to_owned();
+                let segment = object_key(&name);
+                damages.add(&DamagedUnit { segment, unit: Some(block), lines: 3, error });
+            }
+            for left_out in unreadable(&damages, &[SegmentPiece(name, 1, 0)], NodeId(node)) {
+                let LeftOut::Segment { name, lines: Some(lines), error } = left_out else {
+                    panic!("lines of segments alone");
+                };
+                let lines = MissingLines { lines, times_ns: (0, 9), error };
+                missing.add_segment(&name, &lines).unwrap();
+            }
+        }
+        let text = missing.notices().remove(0).text;
+        assert!(text.starts_with(&format!("{} lines between", 2 * 3 * BLOCKS)), "{text}");
+        assert!(unreadable(&Damages::default(), &[], NodeId(1)).is_empty());
     }
 }

@@ -1,6 +1,7 @@
 //! Makes sealed segments: of the frames of a partition, of several segments, and of the lines of
 //! one that are to stay.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,8 +9,8 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use cluster::{
-    FileBody, FrameRange, HotFrame, Merger, NodeId, ObjectBody, Objects, Orders, Pruned, Pruner,
-    RetentionRule, SealError, Sealed, Sealer, SegmentRow, TimeRange,
+    FileBody, FrameRange, HotFrame, MergeFailed, Merger, NodeId, ObjectBody, Objects, Orders,
+    Pruned, Pruner, RetentionRule, SealError, Sealed, Sealer, SegmentRow, TimeRange,
 };
 use platform::{Clock, RealDisk};
 use programs::summary::SummaryConfig;
@@ -216,23 +217,40 @@ const REMADE_BYTES_MAX: u64 = 1 << 30;
 impl Merger for SegmentMerger<'_> {
     /// Segments that are as small as can be are joined without the local disk: their blocks are
     /// read when they are uploaded.
-    fn merge(&self, segments: &[SegmentRow]) -> Result<Sealed, SealError> {
-        let open = |row: &SegmentRow| open_once(self.bucket, &row.name, row.bytes);
-        let files = segments.iter().map(open).collect::<Result<Vec<_>, _>>();
-        let files = files.map_err(|error| SealError(error.to_string()))?;
+    fn merge(&self, segments: &[SegmentRow]) -> Result<Sealed, MergeFailed> {
+        let open = |row: &SegmentRow| {
+            open_once(self.bucket, &row.name, row.bytes).map_err(|error| MergeFailed {
+                unreadable: is_unreadable(&error).then(|| row.name.clone()),
+                error: SealError(error.to_string()),
+            })
+        };
+        let files = segments.iter().map(open).collect::<Result<Vec<_>, _>>()?;
         let bytes: u64 = segments.iter().map(|segment| segment.bytes).sum();
         let is_small = files.iter().all(|file| file.footer().effort == Effort::Best);
         if is_small || bytes > REMADE_BYTES_MAX {
             return Ok(self.sealing.joined(segments, files));
         }
-        let mut batches = files.iter().flat_map(|file| {
-            (0..file.footer().blocks.len())
-                .map(move |block| file.read_block(block))
-                .map(|batch| Ok::<_, SegmentError>(Piece::Rows(Arc::new(batch?), None)))
+        let unreadable = RefCell::new(None);
+        let read = |file: &SealedFile, row: &SegmentRow, block: usize| {
+            let batch = file.read_block(block);
+            if batch.as_ref().is_err_and(is_unreadable) {
+                *unreadable.borrow_mut() = Some(row.name.clone());
+            }
+            Ok::<_, SegmentError>(Piece::Rows(Arc::new(batch?), None))
+        };
+        let read = &read;
+        let mut batches = files.iter().zip(segments).flat_map(|(file, row)| {
+            (0..file.footer().blocks.len()).map(move |block| read(file, row, block))
         });
         let received_last_ns = segments.iter().map(|row| row.received_last_ns).max().unwrap_or(0);
-        self.sealing.seal(Effort::Best, received_last_ns, &mut batches)
+        let sealed = self.sealing.seal(Effort::Best, received_last_ns, &mut batches);
+        sealed.map_err(|error| MergeFailed { error, unreadable: unreadable.take() })
     }
+}
+
+/// Whether an error is about the segment that is read, and not about the way to it.
+fn is_unreadable(error: &SegmentError) -> bool {
+    error.is_not_found() || !matches!(error, SegmentError::Io { .. })
 }
 
 /// A rule rewrites a segment when the lines that it selects are at least 1/`WORTH_PARTS` of the

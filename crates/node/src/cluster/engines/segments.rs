@@ -8,10 +8,10 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use cluster::Objects;
 use cluster::engines::ErrorKind;
 use cluster::engines::cache::{Counts, Options, RangeCache};
 use cluster::engines::objects::Bucket;
+use cluster::{ObjectError, Objects};
 use foldhash::quality::FixedState;
 use query::source::{
     DamagedUnit, EachCount, Grouped, Phrases, ScanUnit, SourceError, UnitKey, Whose, WithColumns,
@@ -177,7 +177,10 @@ impl Blob for WholeObject {
     }
 
     fn read_range(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
-        self.bucket.read_range(&self.name, offset, buffer).map_err(io::Error::other)
+        self.bucket.read_range(&self.name, offset, buffer).map_err(|error| match error {
+            ObjectError::Missing(_) => io::Error::new(io::ErrorKind::NotFound, error),
+            error => io::Error::other(error),
+        })
     }
 }
 

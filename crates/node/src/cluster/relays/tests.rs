@@ -39,6 +39,8 @@ enum Manner {
     Refuses,
     /// It tells its progress, and nothing else.
     Stuck,
+    /// It leaves out its segment, and closes the connection.
+    LeavesOut,
 }
 
 /// A cluster in which node `n` has segment `s<n>`, or the newest frames of partition `n`.
@@ -323,6 +325,11 @@ impl World {
             return;
         }
         let may_leave_out = request.may_leave_out;
+        if manner == Manner::LeavesOut {
+            let (name, error) = (format!("s{number:04}"), "the storage is away".to_owned());
+            let _ = send(Message::LeftOut(vec![LeftOut::Segment { name, lines: None, error }]));
+            return;
+        }
         let pieces = request.pieces.clone().expect("there are pieces");
         let segments =
             pieces.segments.iter().map(|SegmentPiece(name, ..)| name[1..].parse().unwrap());
@@ -729,6 +736,18 @@ fn what_nodes_of_a_group_leave_out_is_named() {
     world.with(7, Manner::Dead);
     let error = rows(COUNT, &Asker::of(&world), &context_of(None)).unwrap_err().to_string();
     assert!(error.contains("partition 7"), "{error}");
+}
+
+/// What a node left out that is gone is read by another one.
+#[test]
+fn what_another_node_reads_is_not_missing() {
+    let world = World::start(3, 20, |_| {});
+    world.with(1, Manner::LeavesOut);
+    let asker = Asker::lenient(&world);
+    let found = rows("* | stats count() n", &asker, &context_of(None)).unwrap();
+    assert_eq!(found, ["n=60"]);
+    assert_eq!(asker.missing.as_ref().unwrap().stores(), [""; 0]);
+    assert!(asker.plans.load(Relaxed) >= 2);
 }
 
 #[test]

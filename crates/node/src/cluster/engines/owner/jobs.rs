@@ -9,6 +9,7 @@
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -236,7 +237,13 @@ impl Shared {
                 self.pause(MEMBER_TICK);
                 continue;
             };
-            let (ended, merged) = self.look_after(&owned, merged);
+            let look = || self.look_after(&owned, merged);
+            let looked = catch_unwind(AssertUnwindSafe(look));
+            let (ended, merged) = looked.unwrap_or_else(|_| {
+                let number = owned.number;
+                tracing::error!("a bug while segments of partition {number} were worked on");
+                (Ended::Elsewhere, None)
+            });
             let mut turns = lock(&self.turns);
             let turn = turns.entry(owned.number).or_default();
             let merged = merged.filter(|_| !turn.is_stale);

@@ -6,24 +6,43 @@ use cluster::engines::Metered;
 use cluster::{Catalog, FrameLog, ObjectError, Objects};
 
 use super::super::Engines;
-use super::super::outage::{Outage, patience};
+use super::super::outage::{Conditions, Outage, patience};
 use super::{PROBE_PREFIX, PROBE_TICK, Shared, lock};
 
 impl Shared {
     /// The loop of the thread that gives the partitions away while an engine fails for this node
     /// alone, and takes some again when it works. Meanwhile others read segments for queries.
     pub(super) fn watch_for_outages(self: &Arc<Self>) {
-        self.check_storage();
         let mut outage = Outage::default();
+        // A node that only queries writes no segments.
+        let mut conditions = match self.engines.config.stores {
+            true => Conditions::Unknown,
+            false => Conditions::Kept,
+        };
         while !self.is_over() {
+            // The call takes a minute where the storage does not answer, so it is not made while an
+            // outage is known.
+            conditions = match conditions {
+                Conditions::Kept => Conditions::Kept,
+                Conditions::Unknown if self.outage().is_some() => Conditions::Unknown,
+                _ => self.check_storage(outage.is_alone()),
+            };
             self.pause(PROBE_TICK);
+            if !conditions.may_look_for_outages() {
+                continue;
+            }
             if outage.is_alone() {
                 match self.probe() {
                     Ok(()) => {
                         outage.end();
                         lock(&self.unpublished).clear();
-                        *lock(&self.cut_off) = None;
-                        tracing::info!("what failed works again; this node takes its part again");
+                        // A store that does not know its storage yet waits until it does.
+                        if conditions == Conditions::Kept {
+                            *lock(&self.cut_off) = None;
+                            tracing::info!(
+                                "what failed works again; this node takes its part again"
+                            );
+                        }
                     }
                     Err(error) => *lock(&self.cut_off) = Some(error),
                 }
@@ -45,30 +64,29 @@ impl Shared {
         }
     }
 
-    /// Finds out once whether the storage keeps objects whose names are written again. A store
-    /// takes no partitions beside one that does not: a node that was believed dead could replace
-    /// a segment.
-    fn check_storage(&self) {
-        if !self.engines.config.stores {
-            return;
-        }
+    /// Finds out whether the storage keeps objects whose names are written again. A store takes no
+    /// partitions beside one that does not: a node that was believed dead could replace a segment.
+    /// `is_alone`: the store takes no partitions anyway until [`probe`](Self::probe) succeeds.
+    fn check_storage(&self, is_alone: bool) -> Conditions {
         let name = format!("{PROBE_PREFIX}{}-conditions", self.engines.info.node);
-        while !self.is_over() {
-            let found = self.engines.bucket.check_conditions(&name);
-            match found {
-                Ok(None) => {
+        match self.engines.bucket.check_conditions(&name) {
+            Ok(None) => {
+                if !is_alone {
                     *lock(&self.cut_off) = None;
-                    return;
                 }
-                Ok(Some(unfit)) => {
-                    let known = lock(&self.cut_off).replace(unfit.clone());
-                    if known.as_ref() != Some(&unfit) {
-                        tracing::error!("{unfit}");
-                    }
-                }
-                Err(error) => tracing::debug!("{error}"),
+                Conditions::Kept
             }
-            self.pause(PROBE_TICK);
+            Ok(Some(unfit)) => {
+                let known = lock(&self.cut_off).replace(unfit.clone());
+                if known.as_ref() != Some(&unfit) {
+                    tracing::error!("{unfit}");
+                }
+                Conditions::Replaced
+            }
+            Err(error) => {
+                tracing::debug!("{error}");
+                Conditions::Unknown
+            }
         }
     }
 

@@ -162,3 +162,27 @@ fn a_deletion_in_a_large_segment_leaves_the_blocks_of_others() {
     // What is searched again stays.
     assert!(matches!(pruner.prune(&pruned, &orders).unwrap(), Pruned::Kept));
 }
+
+#[test]
+fn a_merge_names_the_segment_that_is_missing_or_damaged() {
+    let mut bench = Bench::new();
+    for frame in 0..3 {
+        bench.put(frame..frame + 1, Effort::Fast);
+    }
+    let merged = |bench: &Bench| {
+        let merger = SegmentMerger { sealing: &bench.sealing, bucket: &bench.bucket };
+        merger.merge(&bench.rows).map(|sealed| sealed.lines).map_err(|failed| failed.unreadable)
+    };
+    assert_eq!(merged(&bench), Ok(1_200));
+    let name = bench.rows[1].name.clone();
+    // A byte of the first block is another one; the footer is as it was.
+    let mut bytes = vec![0; bench.rows[1].bytes as usize];
+    bench.bucket.read_range(&name, 0, &mut bytes).unwrap();
+    let block = bench.open(&bench.rows[1]).footer().blocks[0].offset as usize;
+    bytes[block + 9] ^= 1;
+    bench.bucket.delete(&name).unwrap();
+    bench.bucket.put_new(&name, &bytes).unwrap();
+    assert_eq!(merged(&bench), Err(Some(name.clone())));
+    bench.bucket.delete(&name).unwrap();
+    assert_eq!(merged(&bench), Err(Some(name)));
+}
