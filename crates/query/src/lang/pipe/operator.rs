@@ -132,6 +132,12 @@ pub(crate) trait Operator: Node + fmt::Debug + fmt::Display + Send + Sync {
         false
     }
 
+    /// Whether the operator adds the same duration to the time of each row, so that rows behind it
+    /// have the order of their lines, but other times.
+    fn moves_time(&self) -> bool {
+        false
+    }
+
     /// Whether the operator passes exactly the rows it takes, with other columns at most.
     fn keeps_rows(&self) -> bool {
         false
