@@ -392,6 +392,19 @@ fn wrong_queries_say_where_and_what() {
             "rate({}[5m]) and 1",
             "unexpected literal for right leg of logical/set binary operation (and)",
         ),
+        (
+            "vector(1) or (1 + 1)",
+            "unexpected literal for right leg of logical/set binary operation (or)",
+        ),
+        (
+            "(1 + 2 * 3) unless vector(1)",
+            "unexpected literal for left leg of logical/set binary operation (unless)",
+        ),
+        (
+            "(1 > 2) and (2 > 1)",
+            "unexpected literal for left leg of logical/set binary operation (and)",
+        ),
+        ("sum(1 + 1)", "sum needs series, not a number"),
         ("nosuch(1)", "there is no function \"nosuch\""),
         ("{} \"x\"", "unexpected a quoted string, expecting the end"),
         ("{a=\"\\q\"}", "unknown escape"),
