@@ -178,6 +178,46 @@ fn stages_make_labels_and_lines() {
 }
 
 #[test]
+fn labels_stand_for_fields_with_points_in_their_names() {
+    let of = |second: i64, fields: &[(&str, &str)]| {
+        let all = [&[("_type", "json"), ("_msg", "x")][..], fields].concat();
+        record(second * SECOND_NS, &all)
+    };
+    let source = source(&[
+        of(1, &[("service.name", "shop")]),
+        of(2, &[("service_name", "shop")]),
+        of(3, &[("service.name", "bank"), ("service_name", "shop")]),
+        of(4, &[]),
+    ]);
+    for (text, expected) in [
+        (r#"{service_name="shop"}"#, &[1, 2][..]),
+        (r#"{service_name!="shop"}"#, &[3, 4]),
+        (r#"{service_name=~"b.*"}"#, &[3]),
+        (r#"{service_name=~"shop|"}"#, &[1, 2, 4]),
+        (r#"{service_name=""}"#, &[4]),
+        (r#"{} | service_name="shop""#, &[1, 2]),
+    ] {
+        let Ok(Expr::Log(query)) = parse(text) else { panic!("{text} is for lines") };
+        let found = logs::run(&query, &source, &Context::default(), 10, true, false).unwrap();
+        let seconds: Vec<i64> = found.iter().map(|entry| entry.time_ns / SECOND_NS).collect();
+        assert_eq!(seconds, expected, "{text}");
+    }
+    let text = "sum by (service_name) (count_over_time({}[1h]))";
+    let Ok(Expr::Metric(query)) = parse(text) else { panic!("it is for numbers") };
+    let grid = Grid::instant(10 * SECOND_NS);
+    let counted = metric::run(&query, &source, &Context::default(), grid).unwrap();
+    let Value::Series(series) = counted else { panic!("it gives series") };
+    let shown: Vec<String> = series
+        .iter()
+        .map(|one| {
+            let values: Vec<&str> = one.labels.iter().map(|(_, value)| value.as_str()).collect();
+            format!("{} {:?}", values.join(","), one.points[0])
+        })
+        .collect();
+    assert_eq!(shown, [" Some(1.0)", "bank Some(1.0)", "shop Some(2.0)"]);
+}
+
+#[test]
 fn limits_and_directions() {
     let Ok(Expr::Log(query)) = parse("{}") else { panic!("it is one") };
     let source = source(&records());
