@@ -392,6 +392,14 @@ fn numbers_that_cannot_be() {
     let grid = Grid::instant(6 * SECOND_NS);
     let error = metric::run(&query, &source(&records()), &context, grid).unwrap_err();
     assert!(matches!(error, EvalError::Run(query::RunError::MemoryLimit(100))), "{error}");
+    // The sides of an operation do not stay counted: this takes three series at a time.
+    let chain = vec!["vector(1)"; 60].join(" + ");
+    let Ok(Expr::Metric(long)) = parse(&chain) else { panic!("{chain}") };
+    let steps = Grid::new(0, 999 * SECOND_NS, SECOND_NS).unwrap();
+    context.limits.memory_bytes_max = 100_000;
+    let sum = metric::run(&long, &source(&records()), &context, steps).unwrap();
+    let Value::Series(sum) = sum else { panic!("{chain}") };
+    assert_eq!(sum[0].points, vec![Some(60.0); 1_000]);
     context.cancelled.store(true, std::sync::atomic::Ordering::Relaxed);
     let error = metric::run(&query, &source(&records()), &context, grid).unwrap_err();
     assert!(matches!(error, EvalError::Run(query::RunError::Cancelled)), "{error}");

@@ -145,6 +145,8 @@ impl Evaluation<'_> {
             }
         }
         self.take(self.points_bytes(found.len()))?;
+        // Both sides go with the end of the operation.
+        self.give_back(self.points_bytes(left.len() + right.len()));
         found.retain(|one| one.points.iter().any(Option::is_some));
         found.sort_by(|a, b| a.labels.cmp(&b.labels));
         Ok(found)

@@ -56,7 +56,7 @@ pub(crate) enum Mode {
     /// Handles each row by itself and keeps the order of event time. The newest rows of a query can
     /// pass through it, and it can run wherever the rows are.
     RowWise,
-    /// Hands rows on as they come, but depends on earlier rows or changes the time of rows.
+    /// Hands rows on as they come, but depends on earlier rows or sets the time of rows.
     Streaming,
     /// Hands nothing on before all rows have come.
     Collecting,
