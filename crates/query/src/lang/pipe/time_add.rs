@@ -115,12 +115,10 @@ mod tests {
     /// read: as lines, by the counts of segments, and by columns.
     fn check(text: &str, limit: Option<usize>, expected: &[&str]) {
         let at = |minute: i64| record(minute * 60_000_000_000, &[("n", &minute.to_string())]);
-        let units =
-            || vec![batch(1, &[at(10), at(40), at(80)]), batch(2, &[at(70), at(75)])];
+        let units = || vec![batch(1, &[at(10), at(40), at(80)]), batch(2, &[at(70), at(75)])];
         let lines = Memory::new(units());
         let counts = Memory { segment_batches: Some(1), ..Memory::new(units()) };
-        let columns =
-            Memory { segment_batches: Some(1), columns: Some(0), ..Memory::new(units()) };
+        let columns = Memory { segment_batches: Some(1), columns: Some(0), ..Memory::new(units()) };
         let query = Query::parse(text, 0).unwrap();
         for source in [lines, counts, columns] {
             let context = Context { limit, ..Context::default() };
