@@ -155,6 +155,9 @@ mod tests {
         check("* | time_add 1h | sort by (_time desc) | limit 5", None);
         check("* | time_add 1h at a | sort by (_time desc) | limit 5", Some((1, 5)));
         check("* | extract 'at <_time> ' | sort by (_time desc) | limit 5", None);
+        check("* | lookup t on a fields (_time) | sort by (_time desc) | limit 5", None);
+        check("* | lookup t on a fields (time) prefix '_' | last 5 by (_time)", None);
+        check("* | lookup t on a fields (time) | last 5 by (_time)", Some((1, 5)));
         check("* | limit 9 | sort by (_time desc) | limit 5", None);
         check("* | stats by (_time:1m) count() | sort by (_time desc) | limit 5", None);
     }
