@@ -218,6 +218,30 @@ fn labels_stand_for_fields_with_points_in_their_names() {
 }
 
 #[test]
+fn partners_that_never_meet_take_no_memory() {
+    let of = |second: i64| {
+        let (path, pod) = (format!("p{second}"), format!("q{second}"));
+        let of_line = [("_type", "json"), ("_msg", "x")];
+        let fields = [&of_line[..], &[("path", path.as_str()), ("pod", pod.as_str())]].concat();
+        record(second * SECOND_NS, &fields)
+    };
+    let source = source(&(1..=60).map(of).collect::<Vec<_>>());
+    // At each time one pod, and the paths until then: 1,830 of 3,600 pairs meet.
+    let text = "sum by (path) (count_over_time({}[1h])) * on () group_left (pod) \
+                sum by (pod) (count_over_time({}[1s]))";
+    let Ok(Expr::Metric(query)) = parse(text) else { panic!("{text}") };
+    let grid = Grid::new(SECOND_NS, 60 * SECOND_NS, SECOND_NS).unwrap();
+    let mut context = Context::default();
+    for (memory_bytes_max, fits) in [(3_000_000, true), (1_000_000, false)] {
+        context.limits.memory_bytes_max = memory_bytes_max;
+        match metric::run(&query, &source, &context, grid) {
+            Ok(Value::Series(series)) => assert_eq!((fits, series.len()), (true, 1_830)),
+            other => assert!(!fits && other.is_err(), "{other:?}"),
+        }
+    }
+}
+
+#[test]
 fn limits_and_directions() {
     let Ok(Expr::Log(query)) = parse("{}") else { panic!("it is one") };
     let source = source(&records());
