@@ -44,7 +44,7 @@ pub use lex::QUERY_BYTES_MAX;
 pub use parse::{NESTING_MAX, STAGES_MAX, parse, parse_matchers};
 pub use stage::json::label_name;
 pub use stage::{Labels, found_in};
-pub use stored::{Reader, detected_level, is_field};
+pub use stored::{Reader, detected_level, fields_of, is_field};
 pub use units::{
     format_number, parse_bytes, parse_duration_ns, parse_number, parse_value_duration_ns,
 };

@@ -11,7 +11,8 @@ use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 use std::time::Instant;
 
 use query::source::{
-    EachCount, Grouped, Phrases, ScanUnit, Source, SourceError, TimeRange, Whose, WithColumns,
+    ChooseLines, DamagedUnit, EachCount, Grouped, Phrases, Revisions, ScanUnit, SomeLines, Source,
+    SourceError, Tables, TimeRange, Whose, WithColumns,
 };
 use query::{Context, Outcome, Pulse, Query, RunError, Share, SharePiece, SharePieces, Sides};
 use record::{Batch, LineId, Tenant};
@@ -207,6 +208,14 @@ impl Source for Nearest<'_> {
         self.inner.sides().map(|_| self as &dyn Sides)
     }
 
+    fn revisions(&self) -> Option<Arc<dyn Revisions>> {
+        self.inner.revisions()
+    }
+
+    fn tables(&self) -> Option<Arc<dyn Tables>> {
+        self.inner.tables()
+    }
+
     fn find(&self, id: LineId) -> Result<Option<Arc<Batch>>, SourceError> {
         self.inner.find(id)
     }
@@ -274,12 +283,29 @@ impl ScanUnit for NearUnit {
         self.inner.lines()
     }
 
+    fn are_lines_exact(&self) -> bool {
+        self.inner.are_lines_exact()
+    }
+
     fn bytes(&self) -> u64 {
         self.inner.bytes()
     }
 
     fn load(&self) -> Result<Option<Arc<Batch>>, SourceError> {
         if self.is_too_far() { Ok(None) } else { self.inner.load() }
+    }
+
+    // A unit that is too far is then loaded, which returns nothing.
+    fn load_lines(&self, choose: ChooseLines<'_>) -> Result<Option<SomeLines>, SourceError> {
+        if self.is_too_far() { Ok(None) } else { self.inner.load_lines(choose) }
+    }
+
+    fn times_ns(&self) -> Result<Option<Vec<i64>>, SourceError> {
+        if self.is_too_far() { Ok(None) } else { self.inner.times_ns() }
+    }
+
+    fn damage(&self) -> Option<DamagedUnit> {
+        self.inner.damage()
     }
 
     fn tenant(&self) -> Option<Tenant> {
@@ -309,5 +335,110 @@ impl ScanUnit for NearUnit {
         each: EachCount<'_>,
     ) -> Result<bool, SourceError> {
         self.inner.count_segment(grouped, each)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use query::source::{Damages, Revision};
+
+    use super::*;
+    use crate::ast::Expr;
+    use crate::testing::{Memory, batch, record};
+
+    /// Lines, of whose programs the second revision counts, and perhaps a unit that is damaged.
+    struct Stored {
+        lines: Memory,
+        has_damage: bool,
+    }
+
+    #[derive(Debug)]
+    struct SecondCounts;
+
+    struct Damaged;
+
+    impl Source for Stored {
+        fn units(
+            &self,
+            range: TimeRange,
+            whose: Whose,
+        ) -> Result<Vec<Box<dyn ScanUnit>>, SourceError> {
+            let mut units = self.lines.units(range, whose)?;
+            if self.has_damage {
+                units.push(Box::new(Damaged));
+            }
+            Ok(units)
+        }
+
+        fn revisions(&self) -> Option<Arc<dyn Revisions>> {
+            Some(Arc::new(SecondCounts))
+        }
+
+        fn find(&self, id: LineId) -> Result<Option<Arc<Batch>>, SourceError> {
+            self.lines.find(id)
+        }
+    }
+
+    impl Revisions for SecondCounts {
+        fn counting(&self, revisions: &[Revision]) -> Result<Vec<bool>, RunError> {
+            Ok(revisions.iter().map(|revision| revision.number == 2).collect())
+        }
+    }
+
+    impl ScanUnit for Damaged {
+        fn time_range_ns(&self) -> Option<(i64, i64)> {
+            Some((1, 2))
+        }
+
+        fn lines(&self) -> u64 {
+            3
+        }
+
+        fn bytes(&self) -> u64 {
+            30
+        }
+
+        fn load(&self) -> Result<Option<Arc<Batch>>, SourceError> {
+            Err(SourceError("a flip".to_owned()))
+        }
+
+        fn damage(&self) -> Option<DamagedUnit> {
+            Some(DamagedUnit { segment: 1, unit: Some(0), lines: 3, error: "a flip".to_owned() })
+        }
+    }
+
+    fn lines(text: &str, source: &Stored, context: &Context) -> Vec<String> {
+        let Ok(Expr::Log(query)) = crate::parse(text) else { panic!("{text} is for lines") };
+        let found = run(&query, source, context, 10, false, false).unwrap();
+        found.into_iter().map(|entry| entry.line).collect()
+    }
+
+    #[test]
+    fn rows_of_programs_that_later_ones_replaced_are_left_out() {
+        let row = |revision: &str, text: &str| {
+            let of_program = [
+                ("_type", "summary"),
+                ("program", "p"),
+                ("revision", revision),
+                ("bucket_s", "10"),
+                ("row", "0"),
+                ("_msg", text),
+            ];
+            record(10_000_000_000, &of_program)
+        };
+        let lines_of = Memory(vec![batch(1, &[row("1", "old"), row("2", "new")])]);
+        let source = Stored { lines: lines_of, has_damage: false };
+        let found = lines("{_type=\"summary\"}", &source, &Context::default());
+        assert_eq!(found, ["new"]);
+    }
+
+    #[test]
+    fn damaged_units_are_passed_over_where_the_caller_allows_it() {
+        let plain = record(1, &[("_type", "plain"), ("_msg", "one")]);
+        let source = Stored { lines: Memory(vec![batch(1, &[plain])]), has_damage: true };
+        let damages = Arc::<Damages>::default();
+        let context = Context { damages: Some(Arc::clone(&damages)), ..Context::default() };
+        assert_eq!(lines("{}", &source, &context), ["one"]);
+        assert_eq!(damages.lines(), 3);
     }
 }

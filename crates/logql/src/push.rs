@@ -11,7 +11,7 @@ use crate::ast::{LogQuery, MatchOp, Matcher, Named, Stage};
 use crate::stage::DETECTED_LEVEL;
 use crate::stage::filter::LabelTest;
 use crate::stage::line::{LineFilter, Needle};
-use crate::stored::{LEVELS, TEXT_TYPES, UNKNOWN_LEVEL, is_field};
+use crate::stored::{LEVELS, TEXT_TYPES, UNKNOWN_LEVEL, fields_of, is_field};
 
 /// A filter, and whether it is equivalent to the query.
 pub struct Pushed {
@@ -89,10 +89,28 @@ fn exact(value: String) -> Test {
 
 /// The filter of a matcher; it selects the same lines.
 pub fn matcher(matcher: &Matcher) -> Filter {
-    let Matcher { name, op, value, regex } = matcher;
-    if name == DETECTED_LEVEL {
+    if matcher.name == DETECTED_LEVEL {
         return level_matcher(matcher);
     }
+    // Of the fields of a label, the first that a line has is tested.
+    let has = |field: &str| Filter::field(field, Test::Prefix(String::new()));
+    let fields: Vec<&str> = fields_of(&matcher.name).collect();
+    let (mut any, mut missing) = (Vec::with_capacity(fields.len()), Vec::new());
+    for (place, &field) in fields.iter().enumerate() {
+        let mut all: Vec<Filter> = missing.clone();
+        if place + 1 < fields.len() {
+            all.push(has(field));
+            missing.push(not(has(field)));
+        }
+        all.push(field_matcher(matcher, field));
+        any.push(Filter::and(all));
+    }
+    Filter::or(any)
+}
+
+/// The filter that tests one field as a matcher does.
+fn field_matcher(matcher: &Matcher, name: &str) -> Filter {
+    let Matcher { op, value, regex, .. } = matcher;
     let filter = match op {
         MatchOp::Equal | MatchOp::NotEqual => Filter::field(name, exact(value.clone())),
         MatchOp::Match | MatchOp::NotMatch => match value.as_str() {

@@ -42,6 +42,52 @@ pub fn detected_level(level: &[u8]) -> &'static str {
     known.map_or(UNKNOWN_LEVEL, |(_, detected)| detected)
 }
 
+/// Fields that name streams, or where a line comes from, by the conventions of OpenTelemetry, the
+/// Elastic Common Schema and collectors in Kubernetes. A label has `_` for each point of a name, so
+/// these are reached by the names of their labels.
+const DOTTED_FIELDS: [&str; 28] = [
+    "service.namespace",
+    "service.name",
+    "service.instance.id",
+    "deployment.environment.name",
+    "deployment.environment",
+    "cloud.account.id",
+    "cloud.region",
+    "k8s.cluster.name",
+    "k8s.namespace.name",
+    "k8s.node.name",
+    "k8s.pod.name",
+    "k8s.container.name",
+    "container.id",
+    "container.name",
+    "host.id",
+    "host.name",
+    "event.dataset",
+    "log.file.path",
+    "kubernetes.namespace",
+    "kubernetes.namespace_name",
+    "kubernetes.pod.name",
+    "kubernetes.pod_name",
+    "kubernetes.pod_namespace",
+    "kubernetes.pod_node_name",
+    "kubernetes.container.name",
+    "kubernetes.container_name",
+    "kubernetes.node.name",
+    "kubernetes.host",
+];
+
+/// The fields that a label may stand for: some with points in their names, and last the one with
+/// the name of the label. The first that a line has is the label's.
+pub fn fields_of<'l>(label: &'l str) -> impl Iterator<Item = &'l str> {
+    let dotted: [&'l str; DOTTED_FIELDS.len()] = DOTTED_FIELDS;
+    let is_its = move |field: &&str| {
+        let mut pairs = field.bytes().zip(label.bytes());
+        field.len() == label.len()
+            && pairs.all(|(own, of_label)| own == of_label || own == b'.' && of_label == b'_')
+    };
+    dotted.into_iter().filter(is_its).chain([label])
+}
+
 /// Whether a name in LogQL is that of a field of lines. Loginson's own fields (`_type`, `_level`)
 /// are; computed fields, and names with a meaning in Loki, are not.
 pub fn is_field(name: &str) -> bool {
@@ -81,7 +127,8 @@ impl<'a> RowFields<'a> {
 
 impl Fields for RowFields<'_> {
     fn field(&self, name: &str) -> Cow<'_, str> {
-        String::from_utf8_lossy(self.row.get_by_name(name).unwrap_or_default())
+        let value = |field: &str| self.row.get_by_name(field).filter(|value| !value.is_empty());
+        String::from_utf8_lossy(fields_of(name).find_map(value).unwrap_or_default())
     }
 
     /// The members of an object that was made to carry a text, besides the text and the labels of

@@ -178,6 +178,70 @@ fn stages_make_labels_and_lines() {
 }
 
 #[test]
+fn labels_stand_for_fields_with_points_in_their_names() {
+    let of = |second: i64, fields: &[(&str, &str)]| {
+        let all = [&[("_type", "json"), ("_msg", "x")][..], fields].concat();
+        record(second * SECOND_NS, &all)
+    };
+    let source = source(&[
+        of(1, &[("service.name", "shop")]),
+        of(2, &[("service_name", "shop")]),
+        of(3, &[("service.name", "bank"), ("service_name", "shop")]),
+        of(4, &[]),
+    ]);
+    for (text, expected) in [
+        (r#"{service_name="shop"}"#, &[1, 2][..]),
+        (r#"{service_name!="shop"}"#, &[3, 4]),
+        (r#"{service_name=~"b.*"}"#, &[3]),
+        (r#"{service_name=~"shop|"}"#, &[1, 2, 4]),
+        (r#"{service_name=""}"#, &[4]),
+        (r#"{} | service_name="shop""#, &[1, 2]),
+    ] {
+        let Ok(Expr::Log(query)) = parse(text) else { panic!("{text} is for lines") };
+        let found = logs::run(&query, &source, &Context::default(), 10, true, false).unwrap();
+        let seconds: Vec<i64> = found.iter().map(|entry| entry.time_ns / SECOND_NS).collect();
+        assert_eq!(seconds, expected, "{text}");
+    }
+    let text = "sum by (service_name) (count_over_time({}[1h]))";
+    let Ok(Expr::Metric(query)) = parse(text) else { panic!("it is for numbers") };
+    let grid = Grid::instant(10 * SECOND_NS);
+    let counted = metric::run(&query, &source, &Context::default(), grid).unwrap();
+    let Value::Series(series) = counted else { panic!("it gives series") };
+    let shown: Vec<String> = series
+        .iter()
+        .map(|one| {
+            let values: Vec<&str> = one.labels.iter().map(|(_, value)| value.as_str()).collect();
+            format!("{} {:?}", values.join(","), one.points[0])
+        })
+        .collect();
+    assert_eq!(shown, [" Some(1.0)", "bank Some(1.0)", "shop Some(2.0)"]);
+}
+
+#[test]
+fn partners_that_never_meet_take_no_memory() {
+    let of = |second: i64| {
+        let (path, pod) = (format!("p{second}"), format!("q{second}"));
+        let of_line = [("_type", "json"), ("_msg", "x")];
+        let fields = [&of_line[..], &[("path", path.as_str()), ("pod", pod.as_str())]].concat();
+        record(second * SECOND_NS, &fields)
+    };
+    let source = source(&(1..=60).map(of).collect::<Vec<_>>());
+    // At each time one pod, and the paths until then: 1,830 of 3,600 pairs meet.
+    let text = "sum by (path) (count_over_time({}[1h])) * on () group_left (pod) \
+                sum by (pod) (count_over_time({}[1s]))";
+    let Ok(Expr::Metric(query)) = parse(text) else { panic!("{text}") };
+    let grid = Grid::new(SECOND_NS, 60 * SECOND_NS, SECOND_NS).unwrap();
+    let mut context = Context::default();
+    for (memory_bytes_max, fits) in [(3_000_000, true), (1_000_000, false)] {
+        context.limits.memory_bytes_max = memory_bytes_max;
+        match metric::run(&query, &source, &context, grid) {
+            Ok(Value::Series(series)) => assert_eq!((fits, series.len()), (true, 1_830)),
+            other => assert!(!fits && other.is_err(), "{other:?}"),
+        }
+    }
+}
+
+#[test]
 fn limits_and_directions() {
     let Ok(Expr::Log(query)) = parse("{}") else { panic!("it is one") };
     let source = source(&records());
@@ -352,6 +416,14 @@ fn numbers_that_cannot_be() {
     let grid = Grid::instant(6 * SECOND_NS);
     let error = metric::run(&query, &source(&records()), &context, grid).unwrap_err();
     assert!(matches!(error, EvalError::Run(query::RunError::MemoryLimit(100))), "{error}");
+    // The sides of an operation do not stay counted: this takes three series at a time.
+    let chain = vec!["vector(1)"; 60].join(" + ");
+    let Ok(Expr::Metric(long)) = parse(&chain) else { panic!("{chain}") };
+    let steps = Grid::new(0, 999 * SECOND_NS, SECOND_NS).unwrap();
+    context.limits.memory_bytes_max = 100_000;
+    let sum = metric::run(&long, &source(&records()), &context, steps).unwrap();
+    let Value::Series(sum) = sum else { panic!("{chain}") };
+    assert_eq!(sum[0].points, vec![Some(60.0); 1_000]);
     context.cancelled.store(true, std::sync::atomic::Ordering::Relaxed);
     let error = metric::run(&query, &source(&records()), &context, grid).unwrap_err();
     assert!(matches!(error, EvalError::Run(query::RunError::Cancelled)), "{error}");
@@ -392,6 +464,19 @@ fn wrong_queries_say_where_and_what() {
             "rate({}[5m]) and 1",
             "unexpected literal for right leg of logical/set binary operation (and)",
         ),
+        (
+            "vector(1) or (1 + 1)",
+            "unexpected literal for right leg of logical/set binary operation (or)",
+        ),
+        (
+            "(1 + 2 * 3) unless vector(1)",
+            "unexpected literal for left leg of logical/set binary operation (unless)",
+        ),
+        (
+            "(1 > 2) and (2 > 1)",
+            "unexpected literal for left leg of logical/set binary operation (and)",
+        ),
+        ("sum(1 + 1)", "sum needs series, not a number"),
         ("nosuch(1)", "there is no function \"nosuch\""),
         ("{} \"x\"", "unexpected a quoted string, expecting the end"),
         ("{a=\"\\q\"}", "unknown escape"),

@@ -65,8 +65,8 @@ async fn stats(State(app): State<Arc<App>>, caller: Caller, params: Params) -> L
             }
             std::ops::ControlFlow::Continue(())
         })?;
-        if is_restricted {
-            // What blocks hold is known of all lines alone.
+        if is_restricted || running.source().sides().is_some() {
+            // What blocks hold is known of all lines alone, and not of blocks of other nodes.
             let streams = match entries {
                 0 => 0,
                 _ => {

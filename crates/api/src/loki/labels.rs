@@ -16,7 +16,7 @@ use axum::response::IntoResponse;
 use logql::ast::{Expr, LogQuery, Matcher};
 use logql::metric::SERIES_MAX;
 use logql::{
-    Labels, detected_level, found_in, is_field, logs, parse_bytes, parse_number,
+    Labels, detected_level, fields_of, found_in, is_field, logs, parse_bytes, parse_number,
     parse_value_duration_ns, push, streams,
 };
 use serde_json::{Value, json};
@@ -144,8 +144,14 @@ fn values_of(
     limit: usize,
 ) -> Result<Vec<String>, RunError> {
     let query = Query::new(filter(matchers), Vec::new());
-    let found = field_values(&query, running.source(), &running.context, name, "", Some(limit))?;
-    Ok(found.into_iter().map(|value| value.value).collect())
+    let (source, context) = (running.source(), &running.context);
+    let mut values = Vec::new();
+    for field in fields_of(name) {
+        let found = field_values(&query, source, context, field, "", Some(limit))?;
+        values.extend(found.into_iter().map(|value| value.value));
+    }
+    values.truncate(limit);
+    Ok(values)
 }
 
 async fn values(

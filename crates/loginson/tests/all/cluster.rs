@@ -55,6 +55,18 @@ fn lines_around_a_line_come_from_all_stores() {
 }
 
 #[test]
+fn statistics_of_loki_count_the_lines_of_all_stores() {
+    let stores = [Server::start(), Server::start()];
+    let stores: Vec<&Server> = stores.iter().collect();
+    send(&stores, None, 0..60);
+    let one = controller(&[&stores]);
+    let stats = one.get("/loki/api/v1/index/stats?query=%7B%7D&start=0&end=9000000000");
+    assert_eq!(stats.status, 200, "{}", stats.text());
+    let stats = stats.json();
+    assert_eq!((stats["entries"].as_u64(), stats["chunks"].as_u64()), (Some(60), Some(0)));
+}
+
+#[test]
 fn a_store_that_is_away_is_named_and_never_left_out_silently() {
     let (here, mut away) = (Server::start(), Server::start());
     send(&[&here, &away], None, 0..400);

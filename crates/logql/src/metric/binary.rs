@@ -119,11 +119,23 @@ impl Evaluation<'_> {
             let key = key(&series.labels, modifier);
             let Some(partners) = one_keys.get(&key) else { continue };
             for &partner in partners {
+                // Partners that never meet, such as the next in place of one that ended, may be
+                // many.
+                let mut pairs = series.points.iter().zip(&one[partner].points);
+                if !pairs.any(|(a, b)| a.is_some() && b.is_some()) {
+                    continue;
+                }
                 let labels = result_labels(&series.labels, &one[partner].labels, &key, modifier);
-                let place = *by_labels.entry(labels.clone()).or_insert_with(|| {
-                    found.push(Series { labels, points: vec![None; self.grid.steps()] });
-                    found.len() - 1
-                });
+                let place = match by_labels.get(&labels) {
+                    Some(&place) => place,
+                    None => {
+                        self.take(self.points_bytes(1))?;
+                        let points = vec![None; self.grid.steps()];
+                        found.push(Series { labels: labels.clone(), points });
+                        by_labels.insert(labels, found.len() - 1);
+                        found.len() - 1
+                    }
+                };
                 for (step, (a, b)) in series.points.iter().zip(&one[partner].points).enumerate() {
                     let (Some(a), Some(b)) = (a, b) else { continue };
                     let (a, b) = if swapped { (*b, *a) } else { (*a, *b) };
@@ -144,7 +156,8 @@ impl Evaluation<'_> {
                 }
             }
         }
-        self.take(self.points_bytes(found.len()))?;
+        // Both sides go with the end of the operation.
+        self.give_back(self.points_bytes(left.len() + right.len()));
         found.retain(|one| one.points.iter().any(Option::is_some));
         found.sort_by(|a, b| a.labels.cmp(&b.labels));
         Ok(found)

@@ -18,7 +18,7 @@ use crate::ast::{Conversion, Grouping, MatchOp, RangeAggregation, RangeOp, Stage
 use crate::error::EvalError;
 use crate::push::push;
 use crate::stage::{DETECTED_LEVEL, ERROR, Item, Labels, PRESERVE_ERROR};
-use crate::stored::{Reader, RowFields, detected_level, is_field};
+use crate::stored::{Reader, RowFields, detected_level, fields_of, is_field};
 use crate::units::{parse_bytes, parse_number, parse_value_duration_ns};
 use crate::{CHECK_BYTES, CHECK_ROWS};
 
@@ -269,7 +269,8 @@ impl Evaluation<'_> {
             && step_ns >= COUNTED_STEP_NS_MIN
             && step_ns % SECOND_NS == 0
             && start_ns % SECOND_NS == 0;
-        let are_fields = names.iter().all(|name| is_field(name));
+        // A label that may stand for several fields is looked for in each line.
+        let are_fields = names.iter().all(|name| is_field(name) && fields_of(name).count() == 1);
         if !pushed.is_whole || !are_fields || !(is_instant || in_steps) {
             return Ok(None);
         }

@@ -68,6 +68,7 @@ impl Evaluation<'_> {
         match metric {
             Metric::Literal(value) => Ok(Value::Scalar(*value)),
             Metric::VectorLiteral(value) => {
+                self.take(self.points_bytes(1))?;
                 let points = vec![Some(*value); self.grid.steps()];
                 Ok(Value::Series(vec![Series { labels: Labels::new(), points }]))
             }

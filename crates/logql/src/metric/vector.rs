@@ -2,6 +2,8 @@
 
 use std::collections::HashMap;
 
+use query::RunError;
+
 use super::Evaluation;
 use super::series::{Series, grouped};
 use crate::ast::{Grouping, VectorOp};
@@ -81,8 +83,7 @@ impl Evaluation<'_> {
         if op.takes_parameter() {
             let count = parameter.unwrap_or(1.0) as usize;
             for (_, members) in &groups {
-                self.check()?;
-                self.choose(op, count, members, &mut series);
+                self.choose(op, count, members, &mut series)?;
             }
             series.retain(|one| one.points.iter().any(Option::is_some));
             return Ok(series);
@@ -108,8 +109,15 @@ impl Evaluation<'_> {
     }
 
     /// Keeps the points of the `count` greatest or least members at each time.
-    fn choose(&self, op: VectorOp, count: usize, members: &[usize], series: &mut [Series]) {
+    fn choose(
+        &self,
+        op: VectorOp,
+        count: usize,
+        members: &[usize],
+        series: &mut [Series],
+    ) -> Result<(), RunError> {
         for step in 0..self.grid.steps() {
+            self.check()?;
             let mut there: Vec<usize> =
                 members.iter().copied().filter(|&m| series[m].points[step].is_some()).collect();
             if there.len() <= count {
@@ -130,5 +138,37 @@ impl Evaluation<'_> {
                 series[member].points[step] = None;
             }
         }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::Ordering::Relaxed;
+    use std::time::Instant;
+
+    use query::Context;
+
+    use super::*;
+    use crate::metric::Grid;
+    use crate::testing::Memory;
+
+    #[test]
+    fn choosing_among_series_ends_with_the_query() {
+        let (source, context) = (Memory(Vec::new()), Context::default());
+        let evaluation = Evaluation {
+            source: &source,
+            context: &context,
+            grid: Grid::new(0, 2, 1).unwrap(),
+            started: Instant::now(),
+            held_bytes: 0,
+        };
+        let one = |value: f64| Series { labels: Labels::new(), points: vec![Some(value); 3] };
+        let mut series = [one(1.0), one(2.0)];
+        evaluation.choose(VectorOp::Topk, 1, &[0, 1], &mut series).unwrap();
+        assert_eq!(series.each_ref().map(|one| one.points[2]), [None, Some(2.0)]);
+        context.cancelled.store(true, Relaxed);
+        let ended = evaluation.choose(VectorOp::Topk, 1, &[0, 1], &mut series);
+        assert!(matches!(ended, Err(RunError::Cancelled)), "{ended:?}");
     }
 }

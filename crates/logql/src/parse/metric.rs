@@ -16,6 +16,19 @@ impl Part {
     }
 }
 
+/// Whether a query has one number for all times, and no series: a number, or operations between
+/// such.
+fn is_number(metric: &Metric) -> bool {
+    match metric {
+        Metric::Literal(_) => true,
+        Metric::Binary { left, right, .. } => is_number(left) && is_number(right),
+        Metric::Range(_)
+        | Metric::Vector { .. }
+        | Metric::VectorLiteral(_)
+        | Metric::LabelReplace { .. } => false,
+    }
+}
+
 impl Parser<'_> {
     pub(super) fn metric(&mut self) -> Result<Part> {
         self.nested(|p| {
@@ -46,7 +59,7 @@ impl Parser<'_> {
             if self.peek_operator(right_least).is_some() {
                 right = self.nested(|p| p.operations(right, right_least))?;
             }
-            let scalar = |side: &Part| matches!(side.metric, Metric::Literal(_));
+            let scalar = |side: &Part| is_number(&side.metric);
             if op.is_set() && (scalar(&left) || scalar(&right)) {
                 let side = if scalar(&left) { "left" } else { "right" };
                 let message = format!(
@@ -239,7 +252,7 @@ impl Parser<'_> {
                 self.error_before(format!("grouping not allowed for {} aggregation", op.name()))
             );
         }
-        if let Metric::Literal(_) = inner.metric {
+        if is_number(&inner.metric) {
             return Err(self.error_before(format!("{} needs series, not a number", op.name())));
         }
         let height = self.above(inner.height)?;

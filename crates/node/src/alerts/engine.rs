@@ -111,7 +111,8 @@ fn lines_of(expr: &str, time_ns: i64, labels: &alerts::Labels) -> Option<Query> 
         let text = format!("* | filter {}:={}", quote(name), quote(value));
         pipes.extend_from_slice(Query::parse(&text, time_ns).ok()?.pipes());
     }
-    Some(Query::new(query.filter().clone(), pipes))
+    // The options say which times and fields the expression sees.
+    Some(Query::new(query.filter().clone(), pipes).with_options(query.options()))
 }
 
 /// The range of time of a query at `time_ns`: that of its own filter, or the last interval.
@@ -204,6 +205,10 @@ mod tests {
                 Some("error | filter host:=\"a\\\"b\""),
             ),
             ("error | stats count() n", Some("error")),
+            (
+                "options(hide_fields=(user), time_offset=1h) error | stats count() n",
+                Some("options(hide_fields=(user), time_offset=1h) error"),
+            ),
             (
                 "* | extract \"<host> \" | stats by (host, path) count() n",
                 Some("* | extract \"<host> \" | filter host:=\"a\\\"b\" | filter path:=\"\""),

@@ -44,7 +44,7 @@ mod words;
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use crate::base::{Limits, Outcome, RunError};
+use crate::base::{Limits, Outcome, RunError, TimeOrder};
 use crate::lang::context::Context;
 use crate::lang::source::{Hiding, Source};
 use crate::lang::syntax::query::Query;
@@ -88,9 +88,13 @@ fn run_within(
 ) -> Result<Outcome, RunError> {
     // The options of the outer query hold for the queries inside it too.
     let applied = query.options().applied_to(outer.context);
+    // A row behind which the outer query resumes, and lines that an earlier answer had, are left
+    // out of its own rows alone.
+    let order = applied.order.map(|order| TimeOrder { after: None, since: None, ..order });
     let context = Context {
         limit: None,
         offset: 0,
+        order,
         limits: Limits { rows_max: u64::MAX, ..applied.limits },
         // The list of queries shows the progress of the outer query only.
         progress: Arc::default(),

@@ -10,7 +10,8 @@ use std::time::Duration;
 use record::{Batch, LineId};
 
 use crate::base::{
-    Damages, Limits, Outcome, Phrase, Phrases, RunError, SourceError, TimeOrder, TimeRange, Whose,
+    Damages, Limits, LineSet, Outcome, Phrase, Phrases, RowKey, RunError, SourceError, TimeOrder,
+    TimeRange, Whose,
 };
 use crate::dist::run;
 use crate::lang::context::Context;
@@ -167,6 +168,27 @@ fn oldest_first() {
     };
     check(None, "0 1 10 11 20 21");
     check(Some(3), "0 1 10");
+}
+
+#[test]
+fn a_query_inside_one_that_resumes_reads_all_lines() {
+    let of = |time_ns, text: &str, user: &str| record(time_ns, &[("_msg", text), ("user", user)]);
+    let source = Memory::new(vec![
+        batch(1, &[of(1, "error", "a")]),
+        batch(2, &[of(2, "ok", "a"), of(3, "ok", "b")]),
+    ]);
+    let asked = query("user:in(error | fields user) | fields _msg, user");
+    let first = RowKey { time_ns: 1, id: LineId { node: 1, sequence: 1, line: 0 } };
+    let behind_it = TimeOrder { after: Some(first), ..TimeOrder::default() };
+    let known = LineSet { through: 1, missing: Vec::new() };
+    let arrived_since = TimeOrder { since: Some(known), ..TimeOrder::default() };
+    for order in [behind_it, arrived_since] {
+        let context = Context { order: Some(order), ..Context::default() };
+        let (found, outcome) = collect(&asked, &source, &context);
+        outcome.unwrap();
+        let expected = [("_msg", "ok"), ("user", "a")].map(|(n, v)| (n.to_owned(), v.to_owned()));
+        assert_eq!(found, [expected.to_vec()]);
+    }
 }
 
 #[test]

@@ -288,6 +288,11 @@ impl Pipe {
         self.0.keeps_time()
     }
 
+    /// As [`Operator::moves_time`].
+    pub(crate) fn moves_time(&self) -> bool {
+        self.0.moves_time()
+    }
+
     pub(crate) fn keeps_rows(&self) -> bool {
         self.0.keeps_rows()
     }

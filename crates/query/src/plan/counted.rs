@@ -63,6 +63,11 @@ mod tests {
         check("* | unroll by (a) | top by (a)", None);
         check("* | limit 3 | top by (a)", None);
         check("* | format '<a>' as _time | stats by (_time:1s) count()", None);
+        check("* | time_add 1h | stats by (_time:1s) count()", None);
+        check("* | time_add 1h at a | stats by (_time:1s) count()", Some(&[]));
+        check("* | extract 'at <_time> ' | stats by (_time:1s) count()", None);
+        check("* | extract_regexp 'at (?P<_time>.*)' | stats by (_time:1s) count()", None);
+        check("* | lookup t on a fields (_time) | stats by (_time:1s) count()", None);
         check("* | format '<a>' as w | field_names", None);
         check("* | unpack_json from a | top by (b)", Some(&["a", "b"]));
         check("* | format '<a>' as w | sort by (w)", None);

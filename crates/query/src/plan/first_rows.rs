@@ -79,7 +79,8 @@ fn by_time(
         Some(rows) => sort.limited(rows),
         None => sort.clone(),
     };
-    let keeps_time = pipes[..place].iter().all(Pipe::keeps_time);
+    // The times that the sort sees must be those of the units.
+    let keeps_time = pipes[..place].iter().all(|pipe| pipe.keeps_time() && !pipe.moves_time());
     let count = kept(&sort).filter(|_| context.order.is_none() && keeps_time)?;
     Some((place, count))
 }
@@ -151,6 +152,12 @@ mod tests {
         check("* | sort by (_time desc) limit 0", None);
         check("* | fields a | sort by (_time desc) | limit 5", None);
         check("* | copy a as _time | sort by (_time desc) | limit 5", None);
+        check("* | time_add 1h | sort by (_time desc) | limit 5", None);
+        check("* | time_add 1h at a | sort by (_time desc) | limit 5", Some((1, 5)));
+        check("* | extract 'at <_time> ' | sort by (_time desc) | limit 5", None);
+        check("* | lookup t on a fields (_time) | sort by (_time desc) | limit 5", None);
+        check("* | lookup t on a fields (time) prefix '_' | last 5 by (_time)", None);
+        check("* | lookup t on a fields (time) | last 5 by (_time)", Some((1, 5)));
         check("* | limit 9 | sort by (_time desc) | limit 5", None);
         check("* | stats by (_time:1m) count() | sort by (_time desc) | limit 5", None);
     }
@@ -169,5 +176,6 @@ mod tests {
         check("* | sort by (_time desc) | limit 5", None);
         check("* | sort by (_time, a) | limit 5", None);
         check("* | copy a as _time | sort by (_time) | limit 5", None);
+        check("* | time_add -1h | sort by (_time) | limit 5", None);
     }
 }

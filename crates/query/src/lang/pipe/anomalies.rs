@@ -191,6 +191,12 @@ fn judge(
     meter: &mut Meter,
 ) -> Result<(), RunError> {
     let number = parse_quantity(row.get(field)).filter(|number| number.is_finite());
+    // What lines have in fields of these names is no verdict. Names of series stay.
+    for name in names.numbers.iter().chain([&names.reason]) {
+        if !row.get(name).is_empty() && !names.by.contains(name) {
+            row.set_counted(name, b"", meter)?;
+        }
+    }
     let (Some(time_ns), Some(number)) = (time_ns, number) else { return Ok(()) };
     let verdict = detector.observe(time_ns, number);
     let is_new = f64::from(u8::from(verdict.is_alert()));
@@ -326,6 +332,23 @@ mod tests {
             &[record(1, &[("n", "x")]), record(2, &[("n", "inf")]), record(3, &[("n", "5")])],
             "anomalies n | fields n, expected, low, high, anomaly, anomaly_new, reason",
             &["n=x", "n=inf", "n=5 expected=5 low=5 high=5 anomaly=0 anomaly_new=0"],
+        );
+    }
+
+    #[test]
+    fn fields_of_lines_with_names_of_results_are_no_verdicts() {
+        let of = |time_ns, n: &str| record(time_ns, &[("n", n), ("reason", "BackOff")]);
+        let records = [of(1, "x"), of(2, "5")];
+        check_pipe(
+            &records,
+            "anomalies n | delete low, high",
+            &["n=x", "n=5 expected=5 anomaly=0 anomaly_new=0"],
+        );
+        check_pipe(&records, "anomalies n | filter reason:*", &[]);
+        check_pipe(
+            &records,
+            "anomalies by (reason) n | fields n, reason",
+            &["n=x reason=BackOff", "n=5 reason=BackOff"],
         );
     }
 

@@ -50,9 +50,19 @@ pub(crate) trait ComputePipe: Node + fmt::Debug + fmt::Display + Send + Sync {
         None
     }
 
+    /// Whether the pipe sets the time of rows, as far as names tell.
+    fn sets_time(&self) -> bool {
+        self.results().contains(&TIME)
+    }
+
+    /// As [`Operator::moves_time`].
+    fn moves_time(&self) -> bool {
+        false
+    }
+
     /// As [`Operator::keeps_time`].
     fn keeps_time(&self) -> bool {
-        !self.results().contains(&TIME)
+        !self.sets_time()
     }
 
     /// As [`Operator::settle_order`].
@@ -69,7 +79,11 @@ const TIME: &str = "_time";
 
 impl<P: ComputePipe> Operator for P {
     fn mode(&self) -> Mode {
-        if self.results().contains(&TIME) { Mode::Streaming } else { Mode::RowWise }
+        // Times that are all moved alike keep their order.
+        match self.sets_time() && !ComputePipe::moves_time(self) {
+            true => Mode::Streaming,
+            false => Mode::RowWise,
+        }
     }
 
     fn needed_fields(&self, mut wanted: FieldSet) -> FieldSet {
@@ -86,12 +100,16 @@ impl<P: ComputePipe> Operator for P {
         ComputePipe::keeps_time(self)
     }
 
+    fn moves_time(&self) -> bool {
+        ComputePipe::moves_time(self)
+    }
+
     fn keeps_rows(&self) -> bool {
         ComputePipe::keeps_time(self)
     }
 
     fn only_adds_fields(&self) -> bool {
-        ComputePipe::keeps_time(self)
+        !self.sets_time()
     }
 
     fn computes_numbers(&self) -> Option<&dyn ComputesNumbers> {

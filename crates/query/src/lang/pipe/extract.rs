@@ -19,7 +19,7 @@ use super::compute::{
 use super::operator::{Documentation, Registration, one};
 use super::pattern::{Step, parse_steps};
 use crate::base::bitmap::Bitmap;
-use crate::base::names::MSG;
+use crate::base::names::{MSG, TIME};
 use crate::base::{FieldSet, RunError};
 use crate::block::{Block, Scratch};
 use crate::lang::filter::{Filter, Pattern};
@@ -153,6 +153,16 @@ impl ComputePipe for Extract {
         match &self.pattern {
             ExtractPattern::Steps(_) => Vec::new(),
             ExtractPattern::Regex(pattern) => pattern.names().collect(),
+        }
+    }
+
+    fn sets_time(&self) -> bool {
+        match &self.pattern {
+            ExtractPattern::Steps(text) => {
+                let steps = parse_steps(text).expect("it was read before");
+                steps.iter().any(|step| step.field == TIME)
+            }
+            ExtractPattern::Regex(pattern) => pattern.names().any(|name| name == TIME),
         }
     }
 }

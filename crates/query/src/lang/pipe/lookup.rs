@@ -13,6 +13,7 @@ use text::quoted::quote;
 use super::compute::{Compute, ComputePipe, Output, Overwrite};
 use super::operator::{Documentation, Registration, one};
 use crate::base::bitmap::Bitmap;
+use crate::base::names::TIME;
 use crate::base::{FieldSet, RunError};
 use crate::block::{Block, Scratch};
 use crate::lang::source::{Table, Tables};
@@ -195,6 +196,14 @@ impl ComputePipe for Lookup {
     fn results(&self) -> Vec<&str> {
         // The names depend on the table.
         Vec::new()
+    }
+
+    fn sets_time(&self) -> bool {
+        let is_time = |field: &str| TIME.strip_prefix(self.prefix.as_str()) == Some(field);
+        match &self.bound {
+            Some(bound) => bound.names.iter().flatten().any(|name| name == TIME),
+            None => self.fields.iter().any(|field| is_time(field)),
+        }
     }
 }
 

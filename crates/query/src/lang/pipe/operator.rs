@@ -56,7 +56,7 @@ pub(crate) enum Mode {
     /// Handles each row by itself and keeps the order of event time. The newest rows of a query can
     /// pass through it, and it can run wherever the rows are.
     RowWise,
-    /// Hands rows on as they come, but depends on earlier rows or changes the time of rows.
+    /// Hands rows on as they come, but depends on earlier rows or sets the time of rows.
     Streaming,
     /// Hands nothing on before all rows have come.
     Collecting,
@@ -129,6 +129,12 @@ pub(crate) trait Operator: Node + fmt::Debug + fmt::Display + Send + Sync {
 
     /// Whether each row behind the operator has the time of a line, as far as names tell.
     fn keeps_time(&self) -> bool {
+        false
+    }
+
+    /// Whether the operator adds the same duration to the time of each row, so that rows behind it
+    /// have the order of their lines, but other times.
+    fn moves_time(&self) -> bool {
         false
     }
 

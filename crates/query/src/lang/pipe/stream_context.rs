@@ -9,9 +9,9 @@
 //! time, to order the lines of these streams (40 bytes per line, counted as memory of the query).
 //! Units with lines of the result are read a third time.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
 use std::fmt;
-use std::ops::ControlFlow;
+use std::ops::{ControlFlow, Range};
 use std::sync::Arc;
 
 use record::LineId;
@@ -206,25 +206,33 @@ impl Surroundings {
         Ok(())
     }
 
-    /// The indexes of the lines of a stream that belong to the result.
-    fn wanted(&self, stream: &Stream) -> BTreeSet<usize> {
-        let mut wanted = BTreeSet::new();
-        for selected in &stream.selected {
-            let Ok(at) = stream.lines.binary_search_by_key(selected, |line| line.key) else {
+    /// The indexes of the lines of a stream that belong to the result: ranges in their order, with
+    /// other lines between them. Selected lines are often near each other, and many lines may be
+    /// wanted around each, so that no line is looked at for each of them.
+    fn wanted(&self, stream: &Stream, next: &Next<'_>) -> Result<Vec<Range<usize>>, RunError> {
+        let StreamContext { before, after, window_ns } = self.context;
+        let [before, after] = [before, after].map(|n| usize::try_from(n).unwrap_or(usize::MAX));
+        let lines = &stream.lines;
+        let mut wanted: Vec<Range<usize>> = Vec::new();
+        for (number, selected) in stream.selected.iter().enumerate() {
+            if number % CHECK_ROWS == CHECK_ROWS - 1 {
+                next.check()?;
+            }
+            let Ok(at) = lines.binary_search_by_key(selected, |line| line.key) else {
                 continue; // deleted meanwhile
             };
-            let in_window = |line: &&usize| {
-                stream.lines[**line].key.0.abs_diff(selected.0) <= self.context.window_ns as u64
-            };
-            let count = |count: u64| usize::try_from(count).unwrap_or(usize::MAX);
-            let before: Vec<usize> = (0..at).rev().take(count(self.context.before)).collect();
-            let after: Vec<usize> = (at..stream.lines.len())
-                .take(count(self.context.after.saturating_add(1)))
-                .collect();
-            wanted.extend(before.iter().take_while(in_window).copied());
-            wanted.extend(after.iter().take_while(in_window).copied());
+            let first_ns = selected.0.saturating_sub(window_ns);
+            let last_ns = selected.0.saturating_add(window_ns);
+            let begin = lines.partition_point(|line| line.key.0 < first_ns);
+            let end = lines.partition_point(|line| line.key.0 <= last_ns);
+            let begin = begin.max(at.saturating_sub(before));
+            let end = end.min(at.saturating_add(after).saturating_add(1));
+            match wanted.last_mut() {
+                Some(last) if begin <= last.end => last.end = last.end.max(end),
+                _ => wanted.push(begin..end),
+            }
         }
-        wanted
+        Ok(wanted)
     }
 }
 
@@ -291,33 +299,51 @@ impl Processor for Surroundings {
         streams.sort_unstable_by(|a, b| a.0.cmp(&b.0));
         for (name, stream) in &mut streams {
             stream.lines.sort_unstable_by_key(|line| line.key);
-            let wanted = self.wanted(stream);
-            let mut out = Vec::new();
-            let mut before: Option<usize> = None;
-            for number in wanted {
-                let line = &stream.lines[number];
-                if before.is_some_and(|before| before + 1 < number) {
-                    let time_ns = stream.lines[before.unwrap_or(0)].key.0.saturating_add(1);
-                    out.push(Out::Gap { time_ns });
+            // A list of ranges may reserve room for as many again.
+            let ranges_bytes = 2 * stream.selected.len() * size_of::<Range<usize>>();
+            next.meter().take(ranges_bytes)?;
+            let mut part = Vec::new();
+            let mut last = None;
+            for range in self.wanted(stream, next)? {
+                if let Some(last) = last.replace(range.end - 1) {
+                    let time_ns = stream.lines[last].key.0.saturating_add(1);
+                    part.push(Out::Gap { time_ns });
                 }
-                out.push(Out::Line { unit: line.unit, row: line.row });
-                before = Some(number);
-            }
-            for chunk in out.chunks(BLOCK_ROWS_MAX) {
-                next.check()?;
-                let rows = self.rows(chunk, name, &units, next)?;
-                let held = rows.iter().map(MadeRow::memory_bytes).sum();
-                if next.push(Block::Made(rows))?.is_break() {
-                    return Ok(());
+                for line in &stream.lines[range] {
+                    part.push(Out::Line { unit: line.unit, row: line.row });
+                    let is_full = part.len() >= BLOCK_ROWS_MAX;
+                    if is_full && self.hand_on(&mut part, name, &units, next)?.is_break() {
+                        return Ok(());
+                    }
                 }
-                next.meter().give_back(held);
             }
+            if self.hand_on(&mut part, name, &units, next)?.is_break() {
+                return Ok(());
+            }
+            next.meter().give_back(ranges_bytes);
         }
         Ok(())
     }
 }
 
 impl Surroundings {
+    /// Hands on the rows of a part of the result, and empties it.
+    fn hand_on(
+        &mut self,
+        part: &mut Vec<Out>,
+        stream: &[u8],
+        units: &[Box<dyn ScanUnit>],
+        next: &mut Next<'_>,
+    ) -> Result<ControlFlow<()>, RunError> {
+        next.check()?;
+        let rows = self.rows(part, stream, units, next)?;
+        part.clear();
+        let held = rows.iter().map(MadeRow::memory_bytes).sum();
+        let flow = next.push(Block::Made(rows))?;
+        next.meter().give_back(held);
+        Ok(flow)
+    }
+
     /// Makes the rows of the result; each unit is read once.
     fn rows(
         &mut self,
@@ -364,9 +390,9 @@ fn gap(time_ns: i64, stream: &[u8]) -> MadeRow {
 
 #[cfg(test)]
 mod tests {
-    use crate::Query;
+    use super::*;
     use crate::lang::context::Context;
-    use crate::testing::{Memory, Record, batch, collect, record};
+    use crate::testing::{Memory, Record, batch, collect, record, with_next};
 
     fn check(pipes: &str, expected: &str) {
         let line = |ns: i64, host: &str, text: &str| -> Record {
@@ -421,5 +447,25 @@ mod tests {
         check("\"panic 1\" | stream_context before 9 time_window 10ns", "b, c, panic 1");
         check("\"panic 2\" | stream_context before 0 after 0 | fields _msg", "panic 2");
         check("nothing | stream_context before 5", "");
+    }
+
+    #[test]
+    fn lines_around_selected_ones_are_ranges() {
+        let key = |second: i64| (second, LineId { node: 1, sequence: 1, line: second as u32 });
+        let place = |second| Place { key: key(second), unit: 0, row: 0 };
+        let check = |(before, after): (u64, u64), window_ns, selected: &[i64], expected: &str| {
+            let context = StreamContext { before, after, window_ns };
+            let selected = selected.iter().map(|&second| key(second)).collect();
+            let stream = Stream { selected, lines: (0..1_000).map(place).collect() };
+            let around = Surroundings::new(&context, &[]);
+            let (found, _) = with_next(|next| around.wanted(&stream, next).unwrap());
+            assert_eq!(format!("{found:?}"), expected);
+        };
+        let all: Vec<i64> = (0..1_000).collect();
+        check((u64::MAX, u64::MAX), i64::MAX, &all, "[0..1000]");
+        check((1, 1), i64::MAX, &[2, 4, 6, 900], "[1..8, 899..902]");
+        check((0, 0), 5, &[2, 3, 7], "[2..4, 7..8]");
+        check((9, 9), 2, &[0, 500, 999], "[0..3, 498..503, 997..1000]");
+        check((1, 1), 5, &[2_000], "[]");
     }
 }
