@@ -189,18 +189,39 @@ impl AtRest {
             .segments
             .iter()
             .filter(|segment| segment.kind == SegmentKind::Sealed && segment.listed.is_none());
-        let replaced: BTreeSet<u64> = unlisted
-            .filter_map(|segment| SealedFile::open(disk, &segment.path).ok())
-            .flat_map(|file| file.footer().replaces.clone())
-            .collect();
+        let node = node_of(&self.dir).ok().flatten();
+        let (mut replaced, mut out_of_place) = (BTreeSet::new(), BTreeSet::new());
+        for segment in unlisted {
+            let Ok(file) = SealedFile::open(disk, &segment.path) else { continue };
+            let (header, sources) = (&file.footer().header, &file.footer().replaces);
+            if header.segment != segment.id || node.is_some_and(|node| node != header.node) {
+                // What it names are other segments.
+                continue;
+            }
+            let is_no_source = |other: &RestSegment| {
+                sources.contains(&other.id) && !file.may_replace(disk, other.id, &other.path)
+            };
+            match self.segments.iter().any(is_no_source) {
+                true => _ = out_of_place.insert(segment.id),
+                false => replaced.extend(sources),
+            }
+        }
         let notes = &mut self.notes;
         self.segments.retain(|segment| {
-            let counts = !replaced.contains(&segment.id);
-            if !counts {
-                let path = segment.path.display();
+            let path = segment.path.display();
+            let is_replaced = replaced.contains(&segment.id);
+            if is_replaced {
                 notes.push(format!("{path}: its lines stand in a newer segment"));
             }
-            counts
+            let is_out_of_place =
+                segment.kind == SegmentKind::Sealed && out_of_place.contains(&segment.id);
+            if is_out_of_place {
+                notes.push(format!(
+                    "{path}: is about to be set aside: segments that it says it replaces were made by another store, or \
+                     after it"
+                ));
+            }
+            !is_replaced && !is_out_of_place
         });
         replaced
     }

@@ -92,6 +92,15 @@ pub(crate) fn recover(
     let node_known = node_known.or_else(|| sealed.last().map(|s| s.node));
     let node = node_known.unwrap_or_else(|| fastrand::u32(1..));
     let mut is_catalog_stale = is_stale(catalog.set_node(node), &mut report)?;
+    let of_hot = found.iter().filter_map(|f| Some((f.id, own_header(f)?)));
+    for (id, other) in of_hot.chain(sealed.iter().map(|s| (s.id, s.node))) {
+        if other != node {
+            report.warnings.push(format!(
+                "segment {id} is of another store, {other:08x}; this one is {node:08x}: its lines are read, and not \
+                 counted or sent on; move its file away if it is here by mistake"
+            ));
+        }
+    }
 
     let known = |s: &Arc<SealedSegment>| AnySegment::Sealed(s.clone()).sequence_known(node);
     let sequence_sealed = sealed.iter().map(known).max().unwrap_or(1);
@@ -108,7 +117,9 @@ pub(crate) fn recover(
         row.sequence.map_or(0, |(_, last)| last.saturating_add(1)).max(row.sequence_next)
     });
     let sequence_listed = listed.max().unwrap_or(1);
-    let marks = sealed.iter().filter_map(|s| s.summarised_through).max();
+    // Its watermarks do not say what is counted here.
+    let own = sealed.iter().filter(|s| s.node == node);
+    let marks = own.filter_map(|s| s.summarised_through).max();
     report.segments += sealed.len() as u64;
     report.lines += sealed.iter().map(|s| s.lines).sum::<u64>();
     let beginning = InitialState {
@@ -124,8 +135,9 @@ pub(crate) fn recover(
         summarised_through: catalog.summarised_through()?.max(marks),
         clock: catalog.clock()?,
         held: recover_held(found.iter().map(|f| {
-            let header = f.contents.header.as_ref();
-            (header.map_or(&[][..], |header| &header.held), &f.contents.frames[..])
+            // What another store held is not here, except for the frames of the file itself.
+            let header = f.contents.header.as_ref().ok().filter(|header| header.node == node);
+            (header.map_or(&[][..], |header| &header.held[..]), &f.contents.frames[..])
         })),
     };
     let mut recovered = Recovered {
@@ -194,19 +206,21 @@ struct FoundHot {
 /// Leaves out frames of files that could not be closed, if a later file has the same frames.
 fn drop_repeated(found: &mut [FoundHot]) {
     let scanned = |f: &FoundHot| matches!(f.contents.origin, Origin::Scan(_));
+    // With its own number, too: the file of another store has other frames under the same sequence.
+    let key = |entry: &FrameEntry| (entry.node, entry.sequence, entry.number);
     let Some(first) = found.iter().position(scanned) else { return };
     let last = found.len() - 1;
-    let mut later: HashSet<(u32, u64)> = HashSet::new();
+    let mut later: HashSet<(u32, u64, u64)> = HashSet::new();
     for place in (first..=last).rev().filter(|_| first < last) {
         let is_scanned = scanned(&found[place]);
         let frames = &mut found[place].contents.frames;
         if is_scanned && place < last {
             let before = frames.len();
-            frames.retain(|entry| !later.contains(&(entry.node, entry.sequence)));
+            frames.retain(|entry| !later.contains(&key(entry)));
             found[place].is_repeated = frames.len() < before;
         }
         let frames = &found[place].contents.frames;
-        later.extend(frames.iter().map(|entry| (entry.node, entry.sequence)));
+        later.extend(frames.iter().map(key));
         if is_scanned && let Some(end) = frames.last().map(FrameEntry::end) {
             found[place].contents.data_end = end;
         }
@@ -322,7 +336,9 @@ impl Recovered {
                 // Nor does one that is not encrypted, or with another key than new files.
                 let is_as_new = disk.is_as_new(&path).map_err(StoreError::io(&path, "read"))?;
                 let has_room = data_end < config.segment_bytes(config.bytes_max);
-                if is_last && is_newest && !has_gap && is_as_new && has_room {
+                // Nor does one of another store: readers in the order of arrival pass it over.
+                let is_own = header.node == self.beginning.node;
+                if is_last && is_newest && is_own && !has_gap && is_as_new && has_room {
                     self.active = Some(writer);
                     (RowState::Hot, data_end)
                 } else {

@@ -223,7 +223,8 @@ impl Rewrite {
         };
         let path = core.config.segments_dir().join(sealing_name(id));
         let header = SealedHeader {
-            node: core.node,
+            // Lines of another store keep its node, since their numbers are those of that store.
+            node: sources.first().map_or(core.node, |source| source.segment().node()),
             segment: id,
             created_ns: now_ns,
             sequence_next: core.numbers.next(),
@@ -545,7 +546,10 @@ impl Rewrite {
             row.rules = self.pruning.rules;
             // The rows of the summary may have been deleted; their watermark still holds.
             let marks = sources.iter().filter_map(|s| s.row().summarised_through).max();
-            row.summarised_through = row.summarised_through.max(marks);
+            row.summarised_through = match row.node == core.node {
+                true => row.summarised_through.max(marks),
+                false => None,
+            };
             segment = Some((SealedSegment::from_row(&row, &dir), row));
         }
         let ids: Vec<u64> = sources.iter().map(AnySegment::id).collect();
