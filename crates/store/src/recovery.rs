@@ -8,7 +8,7 @@
 //! | other file | every frame is read and checked, also behind damage |
 //! | torn bytes behind the last good frame of the active segment | cut off; a copy is kept |
 //! | damage, see [`damage`] | the file is kept as it is, `damaged`, with a second name that says so, and never sealed; one warning |
-//! | file without a frame | removed, except the newest: it records which sequence numbers were issued |
+//! | file without a frame | removed, except the newest that was finished: it records which sequence numbers were issued |
 //! | frames that a later segment has too | left out: they were written again after a failed write |
 
 pub(crate) mod damage;
@@ -83,7 +83,7 @@ pub(crate) fn recover(
             contents.header =
                 Err(SegmentError::Damaged { path, offset: 16, part, expected, found });
         }
-        found.push(FoundHot { id, path, row, contents, is_repeated: false });
+        found.push(FoundHot { id, path, row, contents, is_repeated: false, is_record: false });
     }
     drop_repeated(&mut found);
 
@@ -149,6 +149,12 @@ pub(crate) fn recover(
         has_removed: false,
     };
     let last = found.last().map(|f| f.id);
+    let record = found
+        .iter_mut()
+        .rfind(|f| f.contents.header.as_ref().is_ok_and(|header| header.node == node));
+    if let Some(record) = record {
+        record.is_record = true;
+    }
     let mut progress = Progress::new(clock, "closing unsealed segments", found.len());
     for segment in found {
         progress.step();
@@ -201,6 +207,9 @@ struct FoundHot {
     contents: Contents,
     /// Whether frames at its end were left out, because a later segment has them.
     is_repeated: bool,
+    /// Whether it is the newest file of this store whose header can be read: the record of the
+    /// numbers that were issued and of the frames held, even if it has no frame.
+    is_record: bool,
 }
 
 /// Leaves out frames of files that could not be closed, if a later file has the same frames.
@@ -258,7 +267,7 @@ impl Recovered {
         report: &mut RecoveryReport,
     ) -> Result<(), StoreError> {
         let mut verdict = judge(&found.contents, found.row.as_ref(), is_last, found.is_repeated);
-        let FoundHot { id, path, row, contents, .. } = found;
+        let FoundHot { id, path, row, contents, is_record, .. } = found;
         if let Origin::Scan(_) = contents.origin {
             report.segments_scanned += u64::from(!contents.frames.is_empty());
         }
@@ -290,7 +299,8 @@ impl Recovered {
         }
         let is_damaged = verdict == Verdict::Damaged;
         let is_kept_row = row.as_ref().is_some_and(|row| row.state == RowState::Kept);
-        let wanted = is_damaged || is_kept_row || (is_last && contents.header.is_ok());
+        let is_last_whole = is_last && contents.header.is_ok();
+        let wanted = is_damaged || is_kept_row || is_record || is_last_whole;
         if contents.frames.is_empty() && !wanted {
             disk.remove(&path).map_err(StoreError::io(&path, "delete"))?;
             self.has_removed = true;
