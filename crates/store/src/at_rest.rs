@@ -194,16 +194,24 @@ impl AtRest {
         for segment in unlisted {
             let Ok(file) = SealedFile::open(disk, &segment.path) else { continue };
             let (header, sources) = (&file.footer().header, &file.footer().replaces);
-            if header.segment != segment.id || node.is_some_and(|node| node != header.node) {
-                // What it names are other segments.
+            if header.segment != segment.id {
                 continue;
             }
-            let is_no_source = |other: &RestSegment| {
-                sources.contains(&other.id) && !file.may_replace(disk, other.id, &other.path)
+            let is_source = |other: &RestSegment| {
+                let is_named = sources.contains(&other.id);
+                let made_of = || file.may_be_made_of(disk, other.id, &other.path);
+                is_named.then(made_of).flatten()
             };
-            match self.segments.iter().any(is_no_source) {
-                true => _ = out_of_place.insert(segment.id),
-                false => replaced.extend(sources),
+            let found = self.segments.iter().filter_map(|other| Some((other.id, is_source(other)?)));
+            let found: Vec<(u64, bool)> = found.collect();
+            if node.is_some_and(|node| node != header.node) {
+                // It names segments of another store, which may be here, too.
+                let here = found.iter().filter(|(_, is_source)| *is_source);
+                replaced.extend(here.map(|(id, _)| *id));
+            } else if found.iter().any(|(_, is_source)| !is_source) {
+                out_of_place.insert(segment.id);
+            } else {
+                replaced.extend(sources);
             }
         }
         let notes = &mut self.notes;

@@ -139,9 +139,8 @@ impl AnySegment {
             AnySegment::Hot(hot) => hot.sequence_next,
             AnySegment::Sealed(sealed) => sealed.sequence_next,
         };
-        let sequence = self.sequence();
-        let own = sequence.filter(|_| self.node() == node).map_or(0, |(_, last)| last.saturating_add(1));
-        next.max(own)
+        let own = self.sequence().filter(|_| self.node() == node);
+        next.max(own.map_or(0, |(_, last)| last.saturating_add(1)))
     }
 
     pub(crate) fn is_listed(&self) -> bool {

@@ -102,14 +102,13 @@ impl SealedFile {
     }
 
     /// Whether the file at `path`, which is that of segment `id`, can be one that this file was made
-    /// of: the same node made it, before this file, and it has a smaller number. A file whose header
-    /// cannot be read can be one.
-    pub fn may_replace(&self, disk: &dyn Disk, id: u64, path: &Path) -> bool {
+    /// of: it has a smaller number, and the same node made it, and not after this file. None if its
+    /// header cannot be read.
+    pub fn may_be_made_of(&self, disk: &dyn Disk, id: u64, path: &Path) -> Option<bool> {
         let header = &self.footer.header;
-        let is_source = |(node, created_ns): (u32, i64)| {
-            node == header.node && created_ns <= header.created_ns
-        };
-        id < header.segment && made_by(disk, path).is_none_or(is_source)
+        let (node, created_ns) = made_by(disk, path)?;
+        let is_earlier = id < header.segment && created_ns <= header.created_ns;
+        Some(node == header.node && is_earlier)
     }
 
     /// The records of block number `block`, which must exist.

@@ -169,10 +169,12 @@ impl Directory<'_> {
                         there.remove(&(FileKind::Sealed, id));
                         continue;
                     }
-                    // A file of another store names segments of that store.
-                    if node.is_none_or(|node| node == footer.header.node) {
-                        replaced.extend(&footer.replaces);
-                    }
+                    let is_own = node.is_none_or(|node| node == footer.header.node);
+                    // A file of another store names segments of that store, which may be here, too.
+                    let here = &*there;
+                    let is_source = |id: u64| self.is_source(&file, id, here) == Some(true);
+                    let sources = footer.replaces.iter().copied();
+                    replaced.extend(sources.filter(|&id| is_own || is_source(id)));
                     row_of(footer)
                 }
                 Err(error @ (SegmentError::Io { .. } | SegmentError::Version { .. })) => {
@@ -213,17 +215,27 @@ impl Directory<'_> {
         if node.is_some_and(|node| node != header.node) {
             return None;
         }
-        let is_no_source = |id: u64| {
-            [FileKind::Hot, FileKind::Sealed].into_iter().any(|kind| {
-                let source = self.dir.join(name(kind, id));
-                there.contains(&(kind, id)) && !file.may_replace(self.disk, id, &source)
-            })
-        };
-        let other = footer.replaces.iter().copied().find(|&source| is_no_source(source))?;
+        let is_none = |id: &u64| self.is_source(file, *id, there) == Some(false);
+        let other = footer.replaces.iter().copied().find(is_none)?;
         Some(format!(
             "{path}: it says that it replaces segment {other}, and the one that is here was made by another store, or after \
              it"
         ))
+    }
+
+    /// Whether a segment that is here is one that the file can have been made of; None if it is not
+    /// here, or its header cannot be read.
+    fn is_source(
+        &self,
+        file: &SealedFile,
+        id: u64,
+        there: &BTreeSet<(FileKind, u64)>,
+    ) -> Option<bool> {
+        let path = |kind| self.dir.join(name(kind, id));
+        let kinds = [FileKind::Hot, FileKind::Sealed].into_iter();
+        let here = kinds.filter(|&kind| there.contains(&(kind, id)));
+        let found = here.filter_map(|kind| file.may_be_made_of(self.disk, id, &path(kind)));
+        found.reduce(|one, other| one && other)
     }
 
     /// Quarantines a file: renames it, so that the store no longer takes it for a segment.
