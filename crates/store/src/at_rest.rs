@@ -202,8 +202,8 @@ impl AtRest {
                 let made_of = || file.may_be_made_of(disk, other.id, &other.path);
                 is_named.then(made_of).flatten()
             };
-            let found = self.segments.iter().filter_map(|other| Some((other.id, is_source(other)?)));
-            let found: Vec<(u64, bool)> = found.collect();
+            let known = |other: &RestSegment| Some((other.id, is_source(other)?));
+            let found: Vec<(u64, bool)> = self.segments.iter().filter_map(known).collect();
             if node.is_some_and(|node| node != header.node) {
                 // It names segments of another store, which may be here, too.
                 let here = found.iter().filter(|(_, is_source)| *is_source);

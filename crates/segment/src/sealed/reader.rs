@@ -101,9 +101,9 @@ impl SealedFile {
         &self.path
     }
 
-    /// Whether the file at `path`, which is that of segment `id`, can be one that this file was made
-    /// of: it has a smaller number, and the same node made it, and not after this file. None if its
-    /// header cannot be read.
+    /// Whether the file at `path`, which is that of segment `id`, can be one that this file was
+    /// made of: it has a smaller number, and the same node made it, and not after this file. None
+    /// if its header cannot be read.
     pub fn may_be_made_of(&self, disk: &dyn Disk, id: u64, path: &Path) -> Option<bool> {
         let header = &self.footer.header;
         let (node, created_ns) = made_by(disk, path)?;

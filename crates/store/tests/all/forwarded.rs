@@ -111,8 +111,8 @@ fn numbers_outlive_their_segments() {
     assert_eq!(held(&open(&config, &disk, &clock)), [(1, 6)], "after everything was deleted");
 }
 
-/// A power cut while a file is created may leave one without a header. It is removed, and so was the
-/// empty one before it, which alone said what the store holds.
+/// A power cut while a file is created may leave one without a header. Its removal must not take
+/// the empty file before it along, which alone says what the store holds.
 #[test]
 fn an_unfinished_file_does_not_cost_the_record_of_the_numbers() {
     let (config, disk, clock) = bench();
