@@ -559,9 +559,12 @@ impl Rewrite {
             tracing::warn!("{error}");
             ledger.catalog_stale = true;
         }
+        let mut open = Vec::new();
         for source in &self.sources {
             match source {
-                Source::Hot(hot) => drop(core.segments.open_hot(hot)),
+                Source::Hot(hot) => {
+                    open.extend(core.segments.open_hot(hot).ok().map(|file| (hot, file)));
+                }
                 Source::Sealed(sealed, file, _) => sealed.keep_open(file.clone()),
             }
         }
@@ -573,6 +576,8 @@ impl Rewrite {
             let path = source.path().to_owned();
             ledger.leave([Removing { path, row: Some(source.row()) }]);
         }
+        // A reader of another segment may have closed it, as one too many, before it was replaced.
+        open.into_iter().for_each(|(hot, file)| hot.keep_open(file));
         self.pruning.count(&mut ledger, &sources);
         ledger.remove_files();
         Ok(())
