@@ -156,7 +156,7 @@ impl SegmentHeader {
 
     /// Decodes and checks the first block: the header with the ranges of that block, and the number
     /// of all ranges.
-    fn decode(bytes: &[u8], path: &Path) -> Result<(Self, usize), SegmentError> {
+    pub(crate) fn decode(bytes: &[u8], path: &Path) -> Result<(Self, usize), SegmentError> {
         if bytes.len() >= HEADER_BYTES && bytes[..8] != MAGIC {
             let (expected, found) = (format!("{MAGIC:02x?}"), format!("{:02x?}", &bytes[..8]));
             return Err(damaged(path, 0, expected, found));

@@ -189,18 +189,47 @@ impl AtRest {
             .segments
             .iter()
             .filter(|segment| segment.kind == SegmentKind::Sealed && segment.listed.is_none());
-        let replaced: BTreeSet<u64> = unlisted
-            .filter_map(|segment| SealedFile::open(disk, &segment.path).ok())
-            .flat_map(|file| file.footer().replaces.clone())
-            .collect();
+        let node = node_of(&self.dir).ok().flatten();
+        let (mut replaced, mut out_of_place) = (BTreeSet::new(), BTreeSet::new());
+        for segment in unlisted {
+            let Ok(file) = SealedFile::open(disk, &segment.path) else { continue };
+            let (header, sources) = (&file.footer().header, &file.footer().replaces);
+            if header.segment != segment.id {
+                continue;
+            }
+            let is_source = |other: &RestSegment| {
+                let is_named = sources.contains(&other.id);
+                let made_of = || file.may_be_made_of(disk, other.id, &other.path);
+                is_named.then(made_of).flatten()
+            };
+            let known = |other: &RestSegment| Some((other.id, is_source(other)?));
+            let found: Vec<(u64, bool)> = self.segments.iter().filter_map(known).collect();
+            if node.is_some_and(|node| node != header.node) {
+                // It names segments of another store, which may be here, too.
+                let here = found.iter().filter(|(_, is_source)| *is_source);
+                replaced.extend(here.map(|(id, _)| *id));
+            } else if found.iter().any(|(_, is_source)| !is_source) {
+                out_of_place.insert(segment.id);
+            } else {
+                replaced.extend(sources);
+            }
+        }
         let notes = &mut self.notes;
         self.segments.retain(|segment| {
-            let counts = !replaced.contains(&segment.id);
-            if !counts {
-                let path = segment.path.display();
+            let path = segment.path.display();
+            let is_replaced = replaced.contains(&segment.id);
+            if is_replaced {
                 notes.push(format!("{path}: its lines stand in a newer segment"));
             }
-            counts
+            let is_out_of_place =
+                segment.kind == SegmentKind::Sealed && out_of_place.contains(&segment.id);
+            if is_out_of_place {
+                notes.push(format!(
+                    "{path}: is about to be set aside: segments that it says it replaces were made by another store, or \
+                     after it"
+                ));
+            }
+            !is_replaced && !is_out_of_place
         });
         replaced
     }

@@ -8,7 +8,7 @@
 //! | other file | every frame is read and checked, also behind damage |
 //! | torn bytes behind the last good frame of the active segment | cut off; a copy is kept |
 //! | damage, see [`damage`] | the file is kept as it is, `damaged`, with a second name that says so, and never sealed; one warning |
-//! | file without a frame | removed, except the newest: it records which sequence numbers were issued |
+//! | file without a frame | removed, except the newest that was finished: it records which sequence numbers were issued |
 //! | frames that a later segment has too | left out: they were written again after a failed write |
 
 pub(crate) mod damage;
@@ -83,7 +83,7 @@ pub(crate) fn recover(
             contents.header =
                 Err(SegmentError::Damaged { path, offset: 16, part, expected, found });
         }
-        found.push(FoundHot { id, path, row, contents, is_repeated: false });
+        found.push(FoundHot { id, path, row, contents, is_repeated: false, is_record: false });
     }
     drop_repeated(&mut found);
 
@@ -92,6 +92,15 @@ pub(crate) fn recover(
     let node_known = node_known.or_else(|| sealed.last().map(|s| s.node));
     let node = node_known.unwrap_or_else(|| fastrand::u32(1..));
     let mut is_catalog_stale = is_stale(catalog.set_node(node), &mut report)?;
+    let of_hot = found.iter().filter_map(|f| Some((f.id, own_header(f)?)));
+    for (id, other) in of_hot.chain(sealed.iter().map(|s| (s.id, s.node))) {
+        if other != node {
+            report.warnings.push(format!(
+                "segment {id} is of another store, {other:08x}; this one is {node:08x}: its lines are read, and not \
+                 counted or sent on; move its file away if it is here by mistake"
+            ));
+        }
+    }
 
     let known = |s: &Arc<SealedSegment>| AnySegment::Sealed(s.clone()).sequence_known(node);
     let sequence_sealed = sealed.iter().map(known).max().unwrap_or(1);
@@ -108,7 +117,9 @@ pub(crate) fn recover(
         row.sequence.map_or(0, |(_, last)| last.saturating_add(1)).max(row.sequence_next)
     });
     let sequence_listed = listed.max().unwrap_or(1);
-    let marks = sealed.iter().filter_map(|s| s.summarised_through).max();
+    // Its watermarks do not say what is counted here.
+    let own = sealed.iter().filter(|s| s.node == node);
+    let marks = own.filter_map(|s| s.summarised_through).max();
     report.segments += sealed.len() as u64;
     report.lines += sealed.iter().map(|s| s.lines).sum::<u64>();
     let beginning = InitialState {
@@ -124,8 +135,9 @@ pub(crate) fn recover(
         summarised_through: catalog.summarised_through()?.max(marks),
         clock: catalog.clock()?,
         held: recover_held(found.iter().map(|f| {
-            let header = f.contents.header.as_ref();
-            (header.map_or(&[][..], |header| &header.held), &f.contents.frames[..])
+            // What another store held is not here, except for the frames of the file itself.
+            let header = f.contents.header.as_ref().ok().filter(|header| header.node == node);
+            (header.map_or(&[][..], |header| &header.held[..]), &f.contents.frames[..])
         })),
     };
     let mut recovered = Recovered {
@@ -137,6 +149,12 @@ pub(crate) fn recover(
         has_removed: false,
     };
     let last = found.last().map(|f| f.id);
+    let record = found
+        .iter_mut()
+        .rfind(|f| f.contents.header.as_ref().is_ok_and(|header| header.node == node));
+    if let Some(record) = record {
+        record.is_record = true;
+    }
     let mut progress = Progress::new(clock, "closing unsealed segments", found.len());
     for segment in found {
         progress.step();
@@ -189,24 +207,29 @@ struct FoundHot {
     contents: Contents,
     /// Whether frames at its end were left out, because a later segment has them.
     is_repeated: bool,
+    /// Whether it is the newest file of this store whose header can be read: the record of the
+    /// numbers that were issued and of the frames held, even if it has no frame.
+    is_record: bool,
 }
 
 /// Leaves out frames of files that could not be closed, if a later file has the same frames.
 fn drop_repeated(found: &mut [FoundHot]) {
     let scanned = |f: &FoundHot| matches!(f.contents.origin, Origin::Scan(_));
+    // With its own number, too: the file of another store has other frames under the same sequence.
+    let key = |entry: &FrameEntry| (entry.node, entry.sequence, entry.number);
     let Some(first) = found.iter().position(scanned) else { return };
     let last = found.len() - 1;
-    let mut later: HashSet<(u32, u64)> = HashSet::new();
+    let mut later: HashSet<(u32, u64, u64)> = HashSet::new();
     for place in (first..=last).rev().filter(|_| first < last) {
         let is_scanned = scanned(&found[place]);
         let frames = &mut found[place].contents.frames;
         if is_scanned && place < last {
             let before = frames.len();
-            frames.retain(|entry| !later.contains(&(entry.node, entry.sequence)));
+            frames.retain(|entry| !later.contains(&key(entry)));
             found[place].is_repeated = frames.len() < before;
         }
         let frames = &found[place].contents.frames;
-        later.extend(frames.iter().map(|entry| (entry.node, entry.sequence)));
+        later.extend(frames.iter().map(key));
         if is_scanned && let Some(end) = frames.last().map(FrameEntry::end) {
             found[place].contents.data_end = end;
         }
@@ -244,7 +267,7 @@ impl Recovered {
         report: &mut RecoveryReport,
     ) -> Result<(), StoreError> {
         let mut verdict = judge(&found.contents, found.row.as_ref(), is_last, found.is_repeated);
-        let FoundHot { id, path, row, contents, .. } = found;
+        let FoundHot { id, path, row, contents, is_record, .. } = found;
         if let Origin::Scan(_) = contents.origin {
             report.segments_scanned += u64::from(!contents.frames.is_empty());
         }
@@ -276,7 +299,8 @@ impl Recovered {
         }
         let is_damaged = verdict == Verdict::Damaged;
         let is_kept_row = row.as_ref().is_some_and(|row| row.state == RowState::Kept);
-        let wanted = is_damaged || is_kept_row || (is_last && contents.header.is_ok());
+        let is_last_whole = is_last && contents.header.is_ok();
+        let wanted = is_damaged || is_kept_row || is_record || is_last_whole;
         if contents.frames.is_empty() && !wanted {
             disk.remove(&path).map_err(StoreError::io(&path, "delete"))?;
             self.has_removed = true;
@@ -322,7 +346,9 @@ impl Recovered {
                 // Nor does one that is not encrypted, or with another key than new files.
                 let is_as_new = disk.is_as_new(&path).map_err(StoreError::io(&path, "read"))?;
                 let has_room = data_end < config.segment_bytes(config.bytes_max);
-                if is_last && is_newest && !has_gap && is_as_new && has_room {
+                // Nor does one of another store: readers in the order of arrival pass it over.
+                let is_own = header.node == self.beginning.node;
+                if is_last && is_newest && is_own && !has_gap && is_as_new && has_room {
                     self.active = Some(writer);
                     (RowState::Hot, data_end)
                 } else {

@@ -67,6 +67,14 @@ impl AnySegment {
         }
     }
 
+    /// The store that made the file. The numbers and watermarks in it are those of that store.
+    pub(crate) fn node(&self) -> u32 {
+        match self {
+            AnySegment::Hot(hot) => hot.node,
+            AnySegment::Sealed(sealed) => sealed.node,
+        }
+    }
+
     pub(crate) fn path(&self) -> &Path {
         match self {
             AnySegment::Hot(hot) => &hot.path,
@@ -127,13 +135,12 @@ impl AnySegment {
     /// The first sequence number that this file does not record as issued. All smaller numbers may
     /// have been issued.
     pub(crate) fn sequence_known(&self, node: u32) -> u64 {
-        let (of, next) = match self {
-            AnySegment::Hot(hot) => (hot.node, hot.sequence_next),
-            AnySegment::Sealed(sealed) => (sealed.node, sealed.sequence_next),
+        let next = match self {
+            AnySegment::Hot(hot) => hot.sequence_next,
+            AnySegment::Sealed(sealed) => sealed.sequence_next,
         };
-        let sequence = self.sequence();
-        let own = sequence.filter(|_| of == node).map_or(0, |(_, last)| last.saturating_add(1));
-        next.max(own)
+        let own = self.sequence().filter(|_| self.node() == node);
+        next.max(own.map_or(0, |(_, last)| last.saturating_add(1)))
     }
 
     pub(crate) fn is_listed(&self) -> bool {

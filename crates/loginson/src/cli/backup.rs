@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
 use clap::{Args, Subcommand};
-use platform::{Clock, RealClock};
+use platform::{Clock, Disk, RealClock};
 use serde_json::Value;
 use text::size::show_bytes;
 
@@ -145,6 +145,7 @@ fn send(args: &SendArgs) -> Result<()> {
     let destination = Destination::open(&args.s3.address(Some(to))?)?;
     let backups = data_dir.join(BACKUPS_FOLDER);
     let disk = args.key.disk(data_dir)?;
+    tell_missing(&*disk, data_dir)?;
     let snapshot = Snapshot::take(&backups, &name, |folder| {
         backup::of_directory(&disk, data_dir, folder, &name, now_ns)
     })?;
@@ -233,9 +234,24 @@ fn at_rest(args: &BackupArgs, data_dir: &Path) -> Result<()> {
     }
     let now_ns = RealClock::new().now_ns();
     let name = args.name.clone().unwrap_or_else(|| backup::name_of_time(now_ns));
-    let made = backup::of_directory(&args.key.disk(data_dir)?, data_dir, &backups, &name, now_ns)?;
+    let disk = args.key.disk(data_dir)?;
+    tell_missing(&*disk, data_dir)?;
+    let made = backup::of_directory(&disk, data_dir, &backups, &name, now_ns)?;
     println!("{}", backups.join(&made.name).display());
     tell(made.lines, made.files.len() as u64, made.files_linked, made.bytes_copied);
+    Ok(())
+}
+
+/// Names the segments that the catalog knows and that no backup can have, since their files are not
+/// there.
+fn tell_missing(disk: &dyn Disk, data_dir: &Path) -> Result<()> {
+    for (id, row) in &crate::cli::open_at_rest(disk, data_dir)?.missing {
+        eprintln!(
+            "loginson: segment {id} with {} lines is missing, and is not in the backup: there is no {}",
+            row.lines,
+            crate::cli::terminal::escaped(&row.file)
+        );
+    }
     Ok(())
 }
 

@@ -216,6 +216,12 @@ fn the_catalog_is_compared() {
     let (faults, summary) = fail(&["verify", text(directory)]);
     assert!(faults.contains("as the catalog says, found no file"), "{faults}");
     assert!(summary.contains("1 fault"), "{summary}");
+    // So do an export and a backup say.
+    let (_, said) = fail(&["export", "--data-dir", text(directory), "--format", "raw"]);
+    assert!(said.contains("left out: ") && said.contains("is not there"), "{said}");
+    let output = run(&["backup", "one", "--data-dir", text(directory)]);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && said.contains("is not in the backup"), "{said}");
     fs::rename(directory.join("gone"), &hot[0]).unwrap();
     let catalog = directory.join("catalog.sqlite");
     let mut bytes = fs::read(&catalog).unwrap();

@@ -32,7 +32,7 @@ impl Unreadable {
         let Unreadable { frames, lines, first_error } = self;
         let error = first_error.as_ref()?;
         Some(format!(
-            "{frames} frames with {lines} lines cannot be read for parsing, and the summary does not count them; the first: {error}"
+            "{frames} frames with {lines} lines cannot be read for parsing, and the summary counts them only if they can be read later; the first: {error}"
         ))
     }
 }

@@ -126,6 +126,12 @@ impl Arrivals for StoreArrivals {
         if next == cursor {
             return Ok(None);
         }
+        if arrivals.unreadable > 0 {
+            tracing::error!(
+                "of the lines up to {next}, {} are damaged and left out for their reader",
+                arrivals.unreadable
+            );
+        }
         let (batches, skipped) = (arrivals.batches, Skipped::Lines(arrivals.skipped));
         Ok(Some(Arrived { batches, next: next.to_string(), skipped }))
     }
@@ -191,6 +197,10 @@ fn seconds_of(batches: &[Arc<Batch>]) -> BTreeMap<Vec<u8>, BTreeSet<i64>> {
 
 #[cfg(test)]
 mod tests {
+    use platform::{Clock, Disk, Fault, ManualClock, OnDurable, Operation, Patience, SimDisk};
+    use record::{Format, FrameBuilder, Origin, Parser, ParserConfig, Transport};
+    use store::StoreConfig;
+
     use super::*;
 
     /// A message of Kafka has thousands of lines.
@@ -202,5 +212,47 @@ mod tests {
         assert!(lines.starts_with("at most 12 lines up to a1 were deleted"), "{lines}");
         let messages = Skipped::Messages(12).told("k1-7").unwrap();
         assert!(messages.starts_with("12 messages of Kafka up to k1-7"), "{messages}");
+    }
+
+    #[test]
+    fn a_frame_that_cannot_be_read_now_is_waited_for() {
+        let disk = SimDisk::new(1);
+        let shared: Arc<dyn Disk> = Arc::new(disk.clone());
+        let clock: Arc<dyn Clock> = Arc::new(ManualClock::new(1));
+        let config = StoreConfig {
+            disk_free_bytes_min: 0,
+            commit_interval_ms: 0,
+            cache_bytes_max: 0,
+            ..StoreConfig::new("/data")
+        };
+        let (store, _) = Store::open_stepped(config, shared, clock).unwrap();
+        let (node, sequence) = store.next_sequence();
+        let mut builder = FrameBuilder::new();
+        let origin = Origin::new(Transport::SyslogTcp, Format::Syslog, None);
+        for _ in 0..3 {
+            builder.push_line(&origin, 1, b"a line", false);
+        }
+        let frame = builder.finish(node, sequence).unwrap();
+        let done: OnDurable = Box::new(|result| result.unwrap());
+        store.append(vec![(frame, done)], Patience::Unlimited).unwrap();
+        store.writer_step();
+        let parser = Parser::new(&ParserConfig::default()).expect("no rules");
+        let parsers = Arc::new(Parsers::new(parser));
+        let arrivals = StoreArrivals { store: Arc::new(store), parsers };
+        let first = Arrivals::first(&arrivals).unwrap();
+        let fail = |errno| {
+            disk.fail(Fault { operation: Operation::Open, skip: 0, times: 1, errno });
+        };
+        let lines = |found: Option<Arrived>| {
+            found.unwrap().batches.iter().map(|batch| batch.len()).sum::<usize>()
+        };
+        // A disk that does not give the frame holds no reader up.
+        fail(5);
+        assert_eq!(lines(Arrivals::after(&arrivals, &first, 1 << 20).unwrap()), 0);
+        // Too many files are open.
+        fail(24);
+        let error = Arrivals::after(&arrivals, &first, 1 << 20).err().unwrap();
+        assert!(error.contains("/data/segments/1.hot: cannot open"), "{error}");
+        assert_eq!(lines(Arrivals::after(&arrivals, &first, 1 << 20).unwrap()), 3);
     }
 }

@@ -71,6 +71,12 @@ impl RestSource {
     ) -> Self {
         let mut units = Vec::new();
         let mut faults: Vec<String> = Vec::new();
+        faults.extend(directory.catalog_fault.as_ref().map(ToString::to_string));
+        faults.extend(directory.missing.iter().map(|(id, row)| {
+            let path = directory.dir.join(store::SEGMENTS_DIR).join(&row.file);
+            let (path, lines) = (path.display(), row.lines);
+            format!("{path}: segment {id}, of which the catalog knows {lines} lines, is not there")
+        }));
         for (segment, contents) in directory.hot_contents(&*disk) {
             let path = Arc::new(segment.path.clone());
             match contents {
@@ -82,6 +88,13 @@ impl RestSource {
                         && (scan.damaged_places > 0 || lacks_frames)
                     {
                         faults.extend(scan.damages.iter().map(ToString::to_string));
+                        // A file that ends behind a whole frame shows no damage.
+                        if scan.damages.is_empty() {
+                            let (path, at) = (path.display(), contents.data_end);
+                            faults.push(format!(
+                                "{path} at byte {at}: its frames end here, and the catalog knows of more lines"
+                            ));
+                        }
                     }
                     units.extend(contents.frames.into_iter().map(|entry| UnitLocation {
                         path: Arc::clone(&path),
@@ -237,5 +250,62 @@ impl Shared {
 
     fn faults(&self) -> MutexGuard<'_, Vec<String>> {
         self.faults.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use platform::{Clock, ManualClock, OnDurable, Patience, RealDisk};
+    use record::{Format, FrameBuilder, Origin, Parser, ParserConfig, Transport};
+    use segment::read_segment;
+    use store::{Store, StoreConfig};
+
+    use super::*;
+
+    fn frame(store: &Store) -> (record::Frame, OnDurable) {
+        let (node, sequence) = store.next_sequence();
+        let mut builder = FrameBuilder::new();
+        let origin = Origin::new(Transport::SyslogTcp, Format::Syslog, None);
+        builder.push_line(&origin, 1, b"a line", false);
+        (builder.finish(node, sequence).unwrap(), Box::new(|_| ()))
+    }
+
+    #[test]
+    fn lines_that_are_not_there_are_told() {
+        let directory = tempfile::tempdir().unwrap();
+        let clock: Arc<dyn Clock> = Arc::new(ManualClock::new(1));
+        let config = StoreConfig {
+            disk_free_bytes_min: 0,
+            commit_interval_ms: 0,
+            ..StoreConfig::new(directory.path())
+        };
+        let (store, _) = Store::open_stepped(config, Arc::new(RealDisk), clock).unwrap();
+        for _ in 0..2 {
+            store.append(vec![frame(&store), frame(&store)], Patience::Unlimited).unwrap();
+            store.writer_step();
+            store.roll();
+        }
+        store.close().unwrap();
+        drop(store);
+        let faults = || {
+            let parser = Parser::new(&ParserConfig::default()).expect("no rules");
+            let at_rest = AtRest::open(&RealDisk, directory.path()).unwrap();
+            RestSource::new(Arc::new(RealDisk), at_rest, Parsers::new(parser), |_| ()).faults()
+        };
+        assert_eq!(faults(), [""; 0]);
+        // A file that ends behind its first frame.
+        let path = directory.path().join("segments/1.hot");
+        let end = read_segment(&RealDisk, &path, 1, None).unwrap().frames[0].end();
+        let file = fs::OpenOptions::new().write(true).open(&path).unwrap();
+        file.set_len(end).unwrap();
+        let told = faults();
+        assert_eq!(told.len(), 1, "{told:?}");
+        assert!(told[0].contains("1.hot at byte ") && told[0].contains("more lines"), "{told:?}");
+        fs::remove_file(&path).unwrap();
+        let told = faults();
+        assert_eq!(told.len(), 1, "{told:?}");
+        assert!(told[0].contains("segment 1, of which the catalog knows 2 lines"), "{told:?}");
     }
 }

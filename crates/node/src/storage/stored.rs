@@ -2,8 +2,10 @@
 //! earlier and cached, or parsed now.
 
 use std::cmp::Reverse;
+use std::io;
 use std::ops::ControlFlow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, OnceLock};
 
 use query::LineSet;
@@ -12,6 +14,8 @@ use query::source::{
     SomeLines, Source, SourceError, Tables, TimeRange, UnitKey, Whose, WithColumns,
 };
 use record::{Batch, Frame, LineId, Parser, Tenant};
+use rustix::io::Errno;
+use segment::SegmentError;
 use segment::tokens::{TokenHash, required_tokens};
 use store::{Committed, FrameGroup, FrameHandle, Store, StoreError, Unit};
 
@@ -30,12 +34,14 @@ const FRAME_KEY: u32 = 1 << 31;
 pub struct Parsers {
     pattern: Parser,
     idle: Mutex<Vec<Parser>>,
+    /// The segment of which the log told last that readers pass its frames over; 0: none.
+    passed_over: AtomicU64,
 }
 
 impl Parsers {
     /// A pool of copies of `pattern`.
     pub fn new(pattern: Parser) -> Self {
-        Parsers { pattern, idle: Mutex::default() }
+        Parsers { pattern, idle: Mutex::default(), passed_over: AtomicU64::new(0) }
     }
 
     /// The records of a frame.
@@ -130,14 +136,27 @@ impl Parsers {
     }
 
     /// The records of a frame, for stages that read behind a cursor: none of a frame that cannot be
-    /// read or parsed, which the parse stage reports; `None` where it was deleted.
+    /// parsed, which the parse stage reports, or that the disk does not give, which the log tells
+    /// once for a segment; `None` where it was deleted.
+    ///
+    /// Errors: the frame is damaged, which the store tells readers; or it cannot be read now, for a
+    /// reason that may pass. A reader that passed it over would never come back to its lines.
     pub fn load_arrival(&self, handle: &FrameHandle) -> Result<Option<Arc<Batch>>, StoreError> {
-        let load = || self.load_frame_once(handle);
-        let loaded = catch_unwind(AssertUnwindSafe(load));
-        Ok(loaded.unwrap_or(Ok(None)).unwrap_or(None).or_else(|| {
-            let is_there = handle.is_there();
-            is_there.then(|| Arc::new(Batch::merged(&[]).expect("nothing is too much")))
-        }))
+        let none = || Ok(Some(Arc::new(Batch::merged(&[]).expect("nothing is too much"))));
+        match catch_unwind(AssertUnwindSafe(|| self.load_frame_once(handle))) {
+            Err(_) => none(),
+            Ok(Err(error)) if handle.damage().is_none() && is_lasting(&error) => {
+                let segment = handle.position().segment;
+                if self.passed_over.swap(segment, Relaxed) != segment {
+                    tracing::error!(
+                        "frames of segment {segment} are passed over, so that the summary, programs and sinks may lack their \
+                         lines; the first: {error}"
+                    );
+                }
+                none()
+            }
+            Ok(loaded) => loaded,
+        }
     }
 
     fn parse_and_keep(&self, handle: &FrameHandle, frame: Arc<Frame>) -> Arc<Batch> {
@@ -160,6 +179,15 @@ impl Parsers {
         group.put(Batch::merged(&batches).map(Arc::new));
         Ok(())
     }
+}
+
+/// Whether the operating system does not give a frame, for another reason than that too many files
+/// are open or memory is short.
+fn is_lasting(error: &StoreError) -> bool {
+    let StoreError::Segment(SegmentError::Io { source, .. }) = error else { return false };
+    let pass = [io::ErrorKind::OutOfMemory, io::ErrorKind::TimedOut, io::ErrorKind::WouldBlock];
+    let too_many_files = [Errno::MFILE, Errno::NFILE].map(|errno| Some(errno.raw_os_error()));
+    !pass.contains(&source.kind()) && !too_many_files.contains(&source.raw_os_error())
 }
 
 /// The store as a source of records: frames, which are parsed here, and blocks, which were parsed

@@ -19,6 +19,7 @@ use super::pack::Listing;
 use super::restore::{lines_crc, restore};
 use crate::blob::{Blob, DiskBlob, read_exact, read_index_exact};
 use crate::error::SegmentError;
+use crate::header::{HEADER_BYTES, SegmentHeader};
 use crate::tokens::{TokenFilter, TokenHash};
 
 /// An open sealed segment. Cheap to clone; all methods may be called concurrently.
@@ -98,6 +99,16 @@ impl SealedFile {
     /// Its path.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Whether the file at `path`, which is that of segment `id`, can be one that this file was
+    /// made of: it has a smaller number, and the same node made it, and not after this file. None
+    /// if its header cannot be read.
+    pub fn may_be_made_of(&self, disk: &dyn Disk, id: u64, path: &Path) -> Option<bool> {
+        let header = &self.footer.header;
+        let (node, created_ns) = made_by(disk, path)?;
+        let is_earlier = id < header.segment && created_ns <= header.created_ns;
+        Some(node == header.node && is_earlier)
     }
 
     /// The records of block number `block`, which must exist.
@@ -326,4 +337,18 @@ impl SealedFile {
         }
         Ok(chunks)
     }
+}
+
+/// The node that made the file of a segment, hot or sealed, and when, nanoseconds since 1970 UTC;
+/// None if its header cannot be read.
+fn made_by(disk: &dyn Disk, path: &Path) -> Option<(u32, i64)> {
+    let file = disk.open(path, Access::Read).ok()?;
+    let mut first = vec![0; HEADER_BYTES];
+    let found = file.read_at(&mut first, 0).ok()?;
+    first.truncate(found);
+    if let Ok((header, _)) = SegmentHeader::decode(&first, path) {
+        return Some((header.node, header.created_ns));
+    }
+    let header = SealedHeader::decode(&first, path).ok()?;
+    Some((header.node, header.created_ns))
 }

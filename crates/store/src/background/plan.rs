@@ -89,7 +89,7 @@ pub(crate) fn next(core: &StoreCore, now: &PlanInput<'_>) -> Option<SealPlan> {
     if let Some(segment) = sealed.iter().find(|s| is_to_be_searched(core, s, now.now_ns)) {
         return Some(SealPlan::Search(segment.clone()));
     }
-    sealed.retain(|s| !s.damage.is_any());
+    sealed.retain(|s| !s.damage.is_any() && s.node == core.node);
     sealed.sort_by_key(|s| (s.sequence, s.id));
     let full = core.segment_bytes();
     let parts: Vec<Part> = sealed

@@ -223,7 +223,8 @@ impl Rewrite {
         };
         let path = core.config.segments_dir().join(sealing_name(id));
         let header = SealedHeader {
-            node: core.node,
+            // Lines of another store keep its node, since their numbers are those of that store.
+            node: sources.first().map_or(core.node, |source| source.segment().node()),
             segment: id,
             created_ns: now_ns,
             sequence_next: core.numbers.next(),
@@ -545,7 +546,10 @@ impl Rewrite {
             row.rules = self.pruning.rules;
             // The rows of the summary may have been deleted; their watermark still holds.
             let marks = sources.iter().filter_map(|s| s.row().summarised_through).max();
-            row.summarised_through = row.summarised_through.max(marks);
+            row.summarised_through = match row.node == core.node {
+                true => row.summarised_through.max(marks),
+                false => None,
+            };
             segment = Some((SealedSegment::from_row(&row, &dir), row));
         }
         let ids: Vec<u64> = sources.iter().map(AnySegment::id).collect();
@@ -555,9 +559,12 @@ impl Rewrite {
             tracing::warn!("{error}");
             ledger.catalog_stale = true;
         }
+        let mut open = Vec::new();
         for source in &self.sources {
             match source {
-                Source::Hot(hot) => drop(core.segments.open_hot(hot)),
+                Source::Hot(hot) => {
+                    open.extend(core.segments.open_hot(hot).ok().map(|file| (hot, file)));
+                }
                 Source::Sealed(sealed, file, _) => sealed.keep_open(file.clone()),
             }
         }
@@ -569,6 +576,8 @@ impl Rewrite {
             let path = source.path().to_owned();
             ledger.leave([Removing { path, row: Some(source.row()) }]);
         }
+        // A reader of another segment may have closed it, as one too many, before it was replaced.
+        open.into_iter().for_each(|(hot, file)| hot.keep_open(file));
         self.pruning.count(&mut ledger, &sources);
         ledger.remove_files();
         Ok(())

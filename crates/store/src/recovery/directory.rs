@@ -10,6 +10,8 @@
 //! | `.sealed` whose footer cannot be read, and that is not listed | quarantined under another name, with a warning: its sources are there unless the catalog was lost too |
 //! | `.sealed` whose footer cannot be read, and that is listed | stays listed by its row, with a warning |
 //! | file that a `.sealed` without row names as a source | removed, with its row: the catalog step of the rewrite was not done |
+//! | `.sealed` with another number than its name has, or naming as a source what it was not made of | quarantined likewise; nothing is removed |
+//! | `.sealed` of another store | listed; what it names is not removed |
 //! | link, pipe, directory or device with the name of a segment | left as it is, with its row and a warning; nothing is read of it |
 //! | other row without file | the row is removed, with a warning |
 
@@ -144,6 +146,7 @@ impl Directory<'_> {
     ) -> Result<(Vec<Arc<SealedSegment>>, BTreeSet<u64>), StoreError> {
         let mut segments = Vec::new();
         let mut replaced = BTreeSet::new();
+        let node = self.catalog.node()?;
         let ids: Vec<u64> =
             there.iter().filter(|(kind, _)| *kind == FileKind::Sealed).map(|(_, id)| *id).collect();
         let mut progress = Progress::new(self.clock, "checking sealed segments", ids.len());
@@ -160,8 +163,19 @@ impl Directory<'_> {
             }
             let row = match SealedFile::open(self.disk, &path) {
                 Ok(file) => {
-                    replaced.extend(&file.footer().replaces);
-                    row_of(file.footer())
+                    let footer = file.footer();
+                    if let Some(why) = self.is_out_of_place(&file, id, node, there) {
+                        self.set_aside(&path, report, &why)?;
+                        there.remove(&(FileKind::Sealed, id));
+                        continue;
+                    }
+                    let is_own = node.is_none_or(|node| node == footer.header.node);
+                    // A file of another store names segments of that store, which may be here, too.
+                    let here = &*there;
+                    let is_source = |id: u64| self.is_source(&file, id, here) == Some(true);
+                    let sources = footer.replaces.iter().copied();
+                    replaced.extend(sources.filter(|&id| is_own || is_source(id)));
+                    row_of(footer)
                 }
                 Err(error @ (SegmentError::Io { .. } | SegmentError::Version { .. })) => {
                     return Err(error.into());
@@ -178,16 +192,50 @@ impl Directory<'_> {
                     }
                 },
             };
-            if row.id != id {
-                let error = format!("{}: it says that it is segment {}", path.display(), row.id);
-                self.set_aside(&path, report, &error)?;
-                there.remove(&(FileKind::Sealed, id));
-                continue;
-            }
             self.catalog.note_row(&row);
             segments.push(Arc::new(SealedSegment::from_row(&row, &self.dir)));
         }
         Ok((segments, replaced))
+    }
+
+    /// Why the file with the name of sealed segment `id` is not taken for it: it is another one, or
+    /// a segment that is here, and that it says it replaces, is none that it was made of.
+    fn is_out_of_place(
+        &self,
+        file: &SealedFile,
+        id: u64,
+        node: Option<u32>,
+        there: &BTreeSet<(FileKind, u64)>,
+    ) -> Option<String> {
+        let (path, footer) = (file.path().display(), file.footer());
+        let header = &footer.header;
+        if header.segment != id {
+            return Some(format!("{path}: it says that it is segment {}", header.segment));
+        }
+        if node.is_some_and(|node| node != header.node) {
+            return None;
+        }
+        let is_none = |id: &u64| self.is_source(file, *id, there) == Some(false);
+        let other = footer.replaces.iter().copied().find(is_none)?;
+        Some(format!(
+            "{path}: it says that it replaces segment {other}, and the one that is here was made by another store, or after \
+             it"
+        ))
+    }
+
+    /// Whether a segment that is here is one that the file can have been made of; None if it is not
+    /// here, or its header cannot be read.
+    fn is_source(
+        &self,
+        file: &SealedFile,
+        id: u64,
+        there: &BTreeSet<(FileKind, u64)>,
+    ) -> Option<bool> {
+        let path = |kind| self.dir.join(name(kind, id));
+        let kinds = [FileKind::Hot, FileKind::Sealed].into_iter();
+        let here = kinds.filter(|&kind| there.contains(&(kind, id)));
+        let found = here.filter_map(|kind| file.may_be_made_of(self.disk, id, &path(kind)));
+        found.reduce(|one, other| one && other)
     }
 
     /// Quarantines a file: renames it, so that the store no longer takes it for a segment.

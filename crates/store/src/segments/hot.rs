@@ -118,6 +118,11 @@ impl HotSegment {
         Ok((opened, true))
     }
 
+    /// Keeps an open file for handles, before its name is removed.
+    pub(crate) fn keep_open(&self, opened: Arc<dyn DiskFile>) {
+        lock(&self.file).get_or_insert(opened);
+    }
+
     /// Closes the file as soon as no reader has it.
     pub(crate) fn forget_file(&self) {
         *lock(&self.file) = None;
@@ -205,5 +210,31 @@ fn add_number(numbers: &mut BTreeMap<u32, (u64, u64)>, entry: &FrameEntry) {
     if entry.flags & FRAME_FORWARDED != 0 {
         let range = numbers.entry(entry.node).or_insert((entry.number, entry.number));
         *range = (range.0.min(entry.number), range.1.max(entry.number));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use platform::SimDisk;
+
+    use super::*;
+
+    #[test]
+    fn a_file_that_is_kept_open_is_read_without_its_name() {
+        let (disk, path) = (SimDisk::new(1), PathBuf::from("/data/1.hot"));
+        drop(disk.open(&path, Access::Create).unwrap());
+        let header =
+            SegmentHeader { node: 1, segment: 1, created_ns: 0, sequence_next: 1, held: vec![] };
+        let index = HotIndex::new(RowState::Rolled, Vec::new(), 0, 0);
+        let segment = HotSegment::new(path.clone(), &header, index, 0);
+        let (file, _) = segment.open(&disk).unwrap();
+        // As one too many, by the reader of another segment.
+        segment.forget_file();
+        segment.keep_open(file);
+        disk.remove(&path).unwrap();
+        let (_, is_fresh) = segment.open(&disk).unwrap();
+        assert!(!is_fresh);
+        segment.forget_file();
+        assert!(segment.open(&disk).is_err());
     }
 }

@@ -21,15 +21,15 @@ use crate::unit::frame::{CommittedFrame, FrameHandle};
 use crate::unit::group::{FrameGroup, groups_of};
 use crate::unit::{BlockHandle, Unit};
 
-/// Largest distance between the number of a frame that is on its way and the greatest durable
-/// number. A frame that more than this many others overtake between its numbering and the disk
-/// would be taken for a durable one.
+/// Numbers below the greatest durable one that are looked at for frames that are not there. It is
+/// also the most open numbers that [`Committed`] lists: with more, it ends before the next one.
 const OVERTAKEN_MAX: u64 = 1_024;
 
 /// Which frames were durable at one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Committed {
-    /// The greatest number of a durable frame.
+    /// The greatest number of a durable frame; a smaller one while more than 1,024 frames with
+    /// smaller numbers are on their way. Frames behind it count as not durable.
     pub through: u64,
     /// Numbers below it that were not durable, in order: of frames that were on their way, or that
     /// no frame ever has.
@@ -85,18 +85,19 @@ impl Store {
     /// The frames that are durable now. A [`snapshot`](Self::snapshot) that is taken later holds
     /// all of them.
     pub fn durable_now(&self) -> Committed {
-        let segments = self.core.segments.list();
-        let sealed = segments.sealed.iter().filter_map(|segment| segment.sequence);
+        // Taken before the list is copied: a frame that becomes durable meanwhile may count as
+        // missing, and never as durable before it is.
+        let open = self.core.numbers.open();
+        let (segments, node) = (self.core.segments.list(), self.core.node);
+        let sealed = segments.sealed.iter().filter(|segment| segment.node == node);
+        let sealed = sealed.filter_map(|segment| segment.sequence);
         let sealed_through = sealed.map(|(_, last)| last).max().unwrap_or(0);
         let mut hot: Vec<u64> = Vec::new();
-        for segment in &segments.hot {
+        for segment in segments.hot.iter().filter(|segment| segment.node == node) {
             hot.extend(read(&segment.index).frames.iter().map(|entry| entry.sequence));
         }
         hot.sort_unstable();
-        let through = hot.last().copied().unwrap_or(0).max(sealed_through);
-        let first = through.saturating_sub(OVERTAKEN_MAX).max(sealed_through) + 1;
-        let missing = (first..through).filter(|number| hot.binary_search(number).is_err());
-        Committed { through, missing: missing.collect() }
+        committed_of(&open, &hot, sealed_through)
     }
 
     /// The units that may hold a line; at most one of them does.
@@ -338,4 +339,51 @@ impl Store {
 
 fn overlaps(times: Option<(i64, i64)>, range: (i64, i64)) -> bool {
     times.is_some_and(|(min, max)| min <= range.1 && range.0 <= max)
+}
+
+/// Which frames are durable, by the numbers of frames that may be on their way, by those of hot
+/// frames, both ascending, and by the greatest number of a sealed frame. While the disk is full,
+/// rows of the summary overtake all frames that wait, and may be sealed before these are durable.
+fn committed_of(open: &[u64], hot: &[u64], sealed_through: u64) -> Committed {
+    let is_hot = |number: &u64| hot.binary_search(number).is_ok();
+    let mut through = hot.last().copied().unwrap_or(0).max(sealed_through);
+    let first = through.saturating_sub(OVERTAKEN_MAX).max(sealed_through) + 1;
+    let overtaken = open.iter().copied().take_while(|number| *number < first);
+    let mut missing: Vec<u64> = overtaken.filter(|number| !is_hot(number)).collect();
+    match missing.get(OVERTAKEN_MAX as usize).copied() {
+        Some(next) => {
+            through = next - 1;
+            missing.truncate(OVERTAKEN_MAX as usize);
+        }
+        None => missing.extend((first..through).filter(|number| !is_hot(number))),
+    }
+    Committed { through, missing }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_on_its_way_is_not_durable_however_many_overtake_it() {
+        let check = |open: &[u64], hot: &[u64], sealed_through, through, missing: &[u64]| {
+            let found = committed_of(open, hot, sealed_through);
+            assert_eq!(found, Committed { through, missing: missing.to_vec() });
+        };
+        check(&[], &[], 0, 0, &[]);
+        check(&[7, 8], &[4, 6], 3, 6, &[5]);
+        check(&[5, 7], &[4, 6], 3, 6, &[5]);
+        // A frame is open a little longer than it takes to become durable.
+        check(&[4, 5], &[4, 6], 3, 6, &[5]);
+        // Numbers that no frame has are not open; of sealed frames they are not known.
+        check(&[], &[], 9, 9, &[]);
+        check(&[3, 5], &[], 9, 9, &[3, 5]);
+        check(&[3, 5], &[10, 12], 9, 12, &[3, 5, 11]);
+        let far: Vec<u64> = std::iter::once(2).chain(3_977..5_000).collect();
+        check(&[2], &[1, 5_000], 0, 5_000, &far[..]);
+        let waiting: Vec<u64> = (101..=101 + OVERTAKEN_MAX).collect();
+        let most = &waiting[..OVERTAKEN_MAX as usize];
+        check(most, &[], 5_000, 5_000, most);
+        check(&waiting[..], &[6_000], 5_000, 100 + OVERTAKEN_MAX, most);
+    }
 }

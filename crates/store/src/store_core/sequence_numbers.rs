@@ -102,6 +102,14 @@ impl SequenceNumbers {
         OpenNumber { numbers: self.clone(), number }
     }
 
+    /// The numbers whose frames may still become durable, ascending.
+    pub(crate) fn open(&self) -> Vec<u64> {
+        let state = lock(&self.state);
+        let mut open: Vec<u64> = state.drawn.keys().chain(&state.entered).copied().collect();
+        open.sort_unstable();
+        open
+    }
+
     /// The first number for which it is not decided whether its frame will be stored.
     pub(crate) fn decided(&self, now_ns: u64) -> u64 {
         let mut state = lock(&self.state);
@@ -141,7 +149,9 @@ mod tests {
             [numbers.draw(0), numbers.draw(0), numbers.mark(), numbers.draw(1)],
             [5, 6, 7, 8]
         );
+        assert_eq!(numbers.open(), [5, 6, 8]);
         let later = numbers.enter(6);
+        assert_eq!(numbers.open(), [5, 6, 8]);
         assert_eq!(numbers.decided(1), 5);
         let first = numbers.enter(5);
         drop(later);

@@ -56,11 +56,6 @@ impl FrameHandle {
         self.entry.sequence
     }
 
-    /// Whether it is not deleted.
-    pub fn is_there(&self) -> bool {
-        !self.segment.fate.may_be_gone()
-    }
-
     /// Lines in it.
     pub fn lines(&self) -> u64 {
         u64::from(self.entry.lines)

@@ -1,7 +1,7 @@
 //! A disk that is full, fails, or has damaged files.
 
 use std::path::Path;
-use std::sync::{Arc, mpsc};
+use std::sync::{Arc, Mutex, mpsc};
 
 use crate::common::{all, append, config, frame_at, sequences};
 use platform::{
@@ -294,6 +294,51 @@ fn damage_in_a_rolled_segment_is_an_error_when_read() {
     let (store, report) = setup.open();
     assert_eq!((report.segments_scanned, report.frames), (1, 3));
     assert_eq!(sequences(&store), [1, 2, 3]);
+}
+
+/// A power cut may leave the end of an index without its beginning, while the next segment has
+/// frames already.
+#[test]
+fn an_index_that_a_power_cut_tore_is_no_damage() {
+    let dir = tempfile::tempdir().unwrap();
+    let catalog = dir.path().join("catalog.sqlite");
+    let disk = SimDisk::new(1).with_os_dir(dir.path().to_owned());
+    // The catalog is on another disk, and what is written to it after the power cut is lost.
+    let at_crash: Arc<Mutex<Vec<u8>>> = Arc::default();
+    let (file, copy) = (catalog.clone(), at_crash.clone());
+    disk.on_crash(move || *copy.lock().unwrap() = std::fs::read(&file).unwrap());
+    let config = StoreConfig { segment_frames_max: 20, ..config("/data") };
+    let open = || {
+        let shared: Arc<dyn Disk> = Arc::new(disk.clone());
+        let clock: Arc<dyn Clock> = Arc::new(ManualClock::new(1));
+        Store::open_stepped(config.clone(), shared, clock).unwrap()
+    };
+    let (store, _) = open();
+    let queue = |count: usize| {
+        let done = || -> OnDurable { Box::new(|_| ()) };
+        let frames = (0..count).map(|_| (frame(&store), done())).collect();
+        store.append(frames, Patience::Unlimited).unwrap();
+        store.writer_step();
+    };
+    queue(20);
+    // The next frame closes the segment and begins another one. Its header, the directory and the
+    // frame are synced, and then the index of the first.
+    disk.crash_at_sync(4);
+    queue(1);
+    assert!(disk.is_crashed());
+    let _ = store.close();
+    drop(store);
+    disk.restart();
+    std::fs::write(&catalog, &*at_crash.lock().unwrap()).unwrap();
+    let mut bytes = disk.contents(Path::new(FILE)).unwrap();
+    bytes.truncate(*frame_ends(&bytes).last().unwrap());
+    bytes.resize(bytes.len().next_multiple_of(512), 0);
+    bytes.extend_from_slice(&[7; 600]);
+    disk.corrupt(Path::new(FILE), bytes);
+    let (store, report) = open();
+    assert_eq!(store.stats().sealing.damaged_segments, 0, "{report}");
+    assert!(report.dropped.is_empty() && report.warnings.is_empty(), "{report}");
+    assert_eq!(sequences(&store), (1..=21).collect::<Vec<_>>());
 }
 
 /// Where each frame of a segment file ends.

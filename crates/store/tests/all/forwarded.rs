@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::mpsc;
 
 use crate::common::{TestHost, all, config, frame_at, lines, lines_of, open, parse_all, work};
-use platform::{Clock, Disk, ManualClock, OnDurable, Patience, SimDisk};
+use platform::{Access, Clock, Disk, ManualClock, OnDurable, Patience, SimDisk};
 use record::{LineId, NodeIdentity};
 use store::{NodeRefusal, Store, StoreConfig};
 
@@ -109,6 +109,33 @@ fn numbers_outlive_their_segments() {
     assert_eq!(all(&store).len(), 0);
     drop(store);
     assert_eq!(held(&open(&config, &disk, &clock)), [(1, 6)], "after everything was deleted");
+}
+
+/// A power cut while a file is created may leave one without a header. Its removal must not take
+/// the empty file before it along, which alone says what the store holds.
+#[test]
+fn an_unfinished_file_does_not_cost_the_record_of_the_numbers() {
+    let (config, disk, clock) = bench();
+    let host = TestHost::new();
+    let store = open(&config, &disk, &clock);
+    store.admit(&identity(1, 1), 1).unwrap();
+    forward(&store, 1..=4);
+    store.roll();
+    parse_all(&store, &host);
+    work(&store, &host);
+    // As a request to delete lines does. Without a frame, no newer file is made.
+    store.roll();
+    let next = store.next_sequence().1;
+    drop(store);
+    let place = config.data_dir.join("segments/99.hot");
+    disk.open(&place, Access::Create).unwrap().sync_data().unwrap();
+    disk.sync_dir(place.parent().unwrap()).unwrap();
+    for start in 0..3 {
+        let store = open(&config, &disk, &clock);
+        assert_eq!(held(&store), [(1, 4)], "{start}");
+        assert!(store.next_sequence().1 >= next, "{start}");
+        assert!(disk.file_bytes(&place).is_err(), "{start}");
+    }
 }
 
 #[test]

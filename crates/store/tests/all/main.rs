@@ -9,6 +9,7 @@ mod common;
 mod damage;
 mod faults;
 mod fixture;
+mod foreign;
 mod forwarded;
 mod oracle;
 mod retained;

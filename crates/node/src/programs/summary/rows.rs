@@ -38,7 +38,9 @@ pub fn settled_through(store: &Store, hot: &[FrameHandle]) -> Option<u64> {
     let newest = hot.iter().rev().filter(|handle| handle.is_internal());
     let mut marks = newest.filter_map(|handle| match handle.read_frame() {
         Ok(frame) => {
-            frame?.origins().iter().filter_map(|origin| origin.hints.summarised_through).max()
+            // Rows of another store, whose file is here, say nothing about this one.
+            let own = frame.filter(|frame| frame.header().node == store.node())?;
+            own.origins().iter().filter_map(|origin| origin.hints.summarised_through).max()
         }
         Err(error) => {
             tracing::error!("looking for the end of the summary: {error}");
