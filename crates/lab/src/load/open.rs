@@ -5,7 +5,8 @@
 //! A pacer releases operations when they are due, in order; the threads take them. At most as many
 //! operations as there are threads are in flight; those that wait behind them are late, and the
 //! delay is part of their latency. Operations that were due before the end of the measured time and
-//! never sent are counted.
+//! never sent are counted. Those that a store did not get to while it was warmed up are left out:
+//! they would take the measured time of a store that is slower than the rate.
 //!
 //! The pacer sleeps on a thread of the system, whose timer is accurate to about 0.1 ms; that of the
 //! runtime is accurate to 1 or 2 ms, which would be most of the latency of a fast store. With a
@@ -154,7 +155,11 @@ pub async fn run(worker: Worker, start: Instant, due: Arc<Due>) {
 
 async fn send_when_due(mut worker: Worker, due: &Due) {
     while let Some(since) = due.take().await {
-        let Some(step) = worker.next(since, Instant::now()) else {
+        let now = Instant::now();
+        if since < worker.shared.measured_from && now >= worker.shared.measured_from {
+            continue;
+        }
+        let Some(step) = worker.next(since, now) else {
             // The operation was due, and no thread sends it.
             due.taken.fetch_sub(1, Ordering::Relaxed);
             if !worker.finished() {

@@ -287,6 +287,16 @@ async fn a_trial_without_any_answer_in_its_time_has_no_number() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_was_not_sent_in_the_warm_up_takes_no_measured_time() {
+    let all = Load { warm_up_s: 10.0, seconds: Some(5.0), target_per_s: Some(100.0), ..load(1) };
+    let ran = run(acknowledges(100 * MS), trial(writes(100_000), all)).await;
+    assert_eq!(ran.outcome(), &Outcome::Completed);
+    assert!((48..=50).contains(&ran.count("insert")), "{}", ran.count("insert"));
+    // The first of them was due when the measured time began.
+    assert!(ran.latencies("insert").min() < 300_000, "{}", ran.latencies("insert").min());
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_open_loop_keeps_its_rate_and_counts_from_when_an_operation_was_due() {
     // The store stalls for a second at its hundredth operation: with one thread, all operations due
     // meanwhile are late.
