@@ -451,34 +451,37 @@ impl Wild {
 
     /// Whether a text is as the pattern says.
     pub fn matches(parts: &[Wild], text: &str) -> bool {
-        let Some((last, parts)) = parts.split_last() else { return text.is_empty() };
-        let mut rest = text;
-        // Behind a `*` the first place is as good as any other, but for the last part.
-        let mut floats = false;
-        for part in parts {
-            match part {
-                Wild::Any => floats = true,
-                Wild::One => match rest.chars().next() {
-                    Some(c) => rest = &rest[c.len_utf8()..],
-                    None => return false,
-                },
-                Wild::Text(own) => {
-                    let found = if floats { rest.find(own.as_str()) } else { None };
-                    let at = found.or_else(|| rest.starts_with(own.as_str()).then_some(0));
-                    let Some(at) = at else { return false };
-                    rest = &rest[at + own.len()..];
-                    floats = false;
+        let (mut at, mut rest) = (0, text);
+        // The last `*`: the part behind it, and the text from which on that part is looked for.
+        let mut star: Option<(usize, &str)> = None;
+        loop {
+            let behind = match parts.get(at) {
+                Some(Wild::Any) => {
+                    at += 1;
+                    star = Some((at, rest));
+                    continue;
                 }
+                Some(Wild::One) => without_first(rest),
+                Some(Wild::Text(own)) => rest.strip_prefix(own.as_str()),
+                None if rest.is_empty() => return true,
+                None => None,
+            };
+            if let Some(behind) = behind {
+                (at, rest) = (at + 1, behind);
+                continue;
             }
-        }
-        match last {
-            Wild::Any => true,
-            Wild::One if floats => !rest.is_empty(),
-            Wild::One => rest.chars().count() == 1,
-            Wild::Text(own) if floats => rest.ends_with(own.as_str()),
-            Wild::Text(own) => rest == own,
+            // The last `*` stands for one character more; those before it need not.
+            let Some((part, from)) = star else { return false };
+            let Some(from) = without_first(from) else { return false };
+            star = Some((part, from));
+            (at, rest) = (part, from);
         }
     }
+}
+
+/// A text without its first character; none of an empty one.
+fn without_first(text: &str) -> Option<&str> {
+    text.chars().next().map(|c| &text[c.len_utf8()..])
 }
 
 /// The pattern of types for a pattern of indices.
@@ -636,6 +639,12 @@ mod tests {
             ("*?", "", false),
             ("a?*z", "az", false),
             ("*ab*ab", "ab", false),
+            ("*a?c", "aaxc", true),
+            ("*-js?n", "a-js-json", true),
+            ("*a?", "aab", true),
+            ("*a?", "ba", false),
+            ("*a?c*d", "a-c-axc-d", true),
+            ("é?*é", "éxéé", true),
         ] {
             assert_eq!(Wild::matches(&Wild::parse(pattern), text), expected, "{pattern} {text}");
         }
