@@ -79,8 +79,8 @@ async fn several(state: &Elastic, call: &Call) -> ElasticResult {
             Err(error) => error.into_part(),
         };
         answers.push(match longer(bytes, &answer) {
-            Ok(longer) => {
-                bytes = longer;
+            Ok(sum) => {
+                bytes = sum;
                 answer
             }
             Err(refused) => ElasticError::from(refused).into_part(),

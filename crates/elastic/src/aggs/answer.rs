@@ -11,7 +11,7 @@ use super::parse::plain_number;
 use super::{Composite, CompositeSource, Dates, Kind, Numbers, OrderBy, SourceKind, Terms};
 use crate::dates::{self, MS_NS};
 use crate::error::{Refused, SearchError};
-use crate::names::{TIME, TYPE, index_of};
+use crate::names::{TIME, index_of};
 
 /// A bucket.
 #[derive(Clone, Debug)]
@@ -59,7 +59,7 @@ pub fn bucket(
             let text = &raw[0];
             Key::Text(match (text.is_empty(), &terms.missing) {
                 (true, Some(missing)) => missing.clone(),
-                _ if terms.field == TYPE => index_of(text),
+                _ if terms.is_index => index_of(text),
                 _ => text.clone(),
             })
         }
@@ -92,7 +92,7 @@ fn composite_value(source: &CompositeSource, raw: &str) -> Option<Value> {
         return source.missing_bucket.then_some(Value::Null);
     }
     match &source.kind {
-        SourceKind::Terms { .. } if source.field == TYPE => Some(index_of(raw).into()),
+        SourceKind::Terms { .. } if source.is_index => Some(index_of(raw).into()),
         SourceKind::Terms { keyword: true } => Some(raw.into()),
         SourceKind::Terms { keyword: false } if source.field == TIME => {
             let time_ns = text::time::parse_timestamp(raw.as_bytes())?;

@@ -365,6 +365,7 @@ fn keys_of_indices_are_their_names() {
             "aggs": {"lines": {"value_count": {"field": "message"}}},
         },
         "pages": {"composite": {"sources": [{"index": {"terms": {"field": "_index"}}}]}},
+        "types": {"terms": {"field": "_type"}},
     }});
     let found = answer_of(&records, &body);
     let terms = &found["aggregations"]["terms"]["buckets"];
@@ -374,6 +375,18 @@ fn keys_of_indices_are_their_names() {
     let pages = &found["aggregations"]["pages"];
     assert_eq!(pages["buckets"][0]["key"], json!({"index": "logs-json"}));
     assert_eq!(pages["after_key"], json!({"index": "logs-syslog"}));
+    assert_eq!(found["aggregations"]["types"]["buckets"][0]["key"], "json");
+    for (query, expected) in [
+        (json!({"wildcard": {"_index": "logs-*"}}), 3),
+        (json!({"wildcard": {"_index": "*-json"}}), 2),
+        (json!({"prefix": {"_index": "logs-s"}}), 1),
+        (json!({"regexp": {"_index": "logs-(json|other)"}}), 2),
+        (json!({"query_string": {"query": "_index:logs-js*"}}), 2),
+        (json!({"query_string": {"query": "_type:log*"}}), 0),
+    ] {
+        let found = answer_of(&records, &json!({"size": 0, "query": query}));
+        assert_eq!(found["hits"]["total"]["value"], expected, "{query}");
+    }
 }
 
 #[test]
