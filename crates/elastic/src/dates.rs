@@ -15,8 +15,8 @@ const SECOND_NS: i64 = 1_000_000_000;
 /// A millisecond.
 pub const MS_NS: i64 = 1_000_000;
 const DAY_S: i64 = 86_400;
-/// Longest format of dates, in bytes. A longer one is refused: each bucket and each hit of an answer
-/// repeats what it writes.
+/// Longest format of dates, in bytes. A longer one is refused: each bucket and each hit of an
+/// answer repeats what it writes.
 const FORMAT_BYTES_MAX: usize = 256;
 /// Years and days of which times are computed. Nanoseconds since 1970 reach 292 years.
 const YEARS: std::ops::Range<i64> = -100_000..100_000;

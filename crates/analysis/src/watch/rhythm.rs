@@ -78,9 +78,10 @@ impl Rhythm {
         self.bursts.push_back(interval);
         self.size += (value - self.size) / if self.size == 0.0 { 1.0 } else { 8.0 };
         if let Some(period) = self.period {
-            // A job that runs at another distance from now on has a new rhythm. By the old one, each
-            // of its bursts would be missing, or would be one too many, for ever.
-            let other = self.found().filter(|found| (found - period).abs() > tolerance(period));
+            // A job that runs at another distance from now on has a new rhythm. By the old one,
+            // each of its bursts would be missing, or would be one too many, for ever.
+            let is_other = |found: &i64| (found - period).abs() > tolerance(period);
+            let other = self.found().filter(is_other);
             self.period = other.or(self.period);
             return if on_time { Beat::OnTime } else { Beat::None };
         }
