@@ -64,6 +64,8 @@ enum Kind {
 #[derive(Clone, Debug)]
 struct Terms {
     field: String,
+    /// Keys are names of indices.
+    is_index: bool,
     /// Keys are texts, also if they are numbers.
     keyword: bool,
     size: usize,
@@ -145,6 +147,8 @@ struct Composite {
 #[derive(Clone, Debug)]
 struct CompositeSource {
     field: String,
+    /// Keys are names of indices.
+    is_index: bool,
     kind: SourceKind,
     descending: bool,
     missing_bucket: bool,

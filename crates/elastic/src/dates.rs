@@ -15,6 +15,12 @@ const SECOND_NS: i64 = 1_000_000_000;
 /// A millisecond.
 pub const MS_NS: i64 = 1_000_000;
 const DAY_S: i64 = 86_400;
+/// Longest format of dates, in bytes. A longer one is refused: each bucket and each hit of an
+/// answer repeats what it writes.
+const FORMAT_BYTES_MAX: usize = 256;
+/// Years and days of which times are computed. Nanoseconds since 1970 reach 292 years.
+const YEARS: std::ops::Range<i64> = -100_000..100_000;
+const DAYS: std::ops::Range<i64> = -40_000_000..40_000_000;
 
 /// How dates of a request are read.
 #[derive(Clone, Copy)]
@@ -74,7 +80,7 @@ fn arithmetic(anchor: Instants, math: &str, zone: Zone) -> Option<Instants> {
         found = match sign {
             '/' if digits == 0 => {
                 let start_ns = round_down(found.start_ns, unit, zone)?;
-                Instants { start_ns, end_ns: add(start_ns, 1, unit, zone)? }
+                Instants { start_ns, end_ns: next(start_ns, unit, zone)? }
             }
             '+' | '-' => {
                 let count = if sign == '-' { -count } else { count };
@@ -117,6 +123,16 @@ pub fn round_down(time_ns: i64, unit: char, zone: Zone) -> Option<i64> {
     zone.to_utc(local_s).checked_mul(SECOND_NS)
 }
 
+/// The beginning of the year, month … behind the one that begins at a time. Where clocks skip
+/// midnight, a day begins at one, and the day behind it begins at midnight all the same.
+pub fn next(start_ns: i64, unit: char, zone: Zone) -> Option<i64> {
+    let later_ns = add(start_ns, 1, unit, zone)?;
+    match unit {
+        'd' | 'w' | 'M' | 'q' | 'y' => round_down(later_ns, unit, zone),
+        _ => Some(later_ns),
+    }
+}
+
 /// A time so many units later, by the clocks of the zone.
 pub fn add(time_ns: i64, count: i64, unit: char, zone: Zone) -> Option<i64> {
     let unit_s = match unit {
@@ -145,11 +161,17 @@ pub fn add(time_ns: i64, count: i64, unit: char, zone: Zone) -> Option<i64> {
             let month = year.checked_mul(12)?.checked_add(i64::from(month) - 1)?;
             let month = month.checked_add(months)?;
             let (year, month) = (month.div_euclid(12), month.rem_euclid(12) as u32 + 1);
+            if !YEARS.contains(&year) {
+                return None;
+            }
             // The last day of a shorter month.
             (day.saturating_sub(3)..=day).rev().find_map(|day| days_from_civil(year, month, day))?
         }
     };
-    let local_s = days.checked_mul(DAY_S)?.checked_add(of_day)?;
+    if !DAYS.contains(&days) {
+        return None;
+    }
+    let local_s = days * DAY_S + of_day;
     let whole_ns = zone.to_utc(local_s).checked_mul(SECOND_NS)?;
     whole_ns.checked_add(time_ns.rem_euclid(SECOND_NS))
 }
@@ -253,15 +275,15 @@ fn by_pattern(text: &str, pattern: &str, zone: Zone) -> Option<Instants> {
     }
     let [year, month, day, hour, minute, second] = parts;
     let clock_is_right = hour < 24 && minute < 60 && second < 60;
-    if !rest.is_empty() || !clock_is_right {
+    if !rest.is_empty() || !clock_is_right || !YEARS.contains(&year) {
         return None;
     }
     let days = days_from_civil(year, month as u32, day as u32)?;
-    let local_s = days.checked_mul(DAY_S)? + hour * 3600 + minute * 60 + second;
+    let local_s = days * DAY_S + hour * 3600 + minute * 60 + second;
     let zone = offset.unwrap_or(zone);
     let start_ns = zone.to_utc(local_s).checked_mul(SECOND_NS)?.checked_add(fraction_ns)?;
     let end_ns = match finest {
-        6 => start_ns + MS_NS,
+        6 => start_ns.checked_add(MS_NS)?,
         finest => add(start_ns, 1, ['y', 'M', 'd', 'h', 'm', 's'][finest], zone)?,
     };
     Some(Instants { start_ns, end_ns })
@@ -314,6 +336,12 @@ pub fn check_format(format: &str) -> Result<(), Refused> {
             Run::Text(_) => true,
         })
     };
+    if format.len() > FORMAT_BYTES_MAX {
+        return Err(Refused::argument(format!(
+            "[format] has {} bytes, more than {FORMAT_BYTES_MAX}; write a shorter one",
+            format.len()
+        )));
+    }
     match format.split("||").find(|format| !known(format)) {
         None => Ok(()),
         Some(unknown) => Err(Refused::argument(format!(
@@ -424,6 +452,37 @@ mod tests {
             check(wrong, None, "UTC", "parse_exception");
         }
         check("now-9999999999999y", None, "UTC", "parse_exception");
+        check("now+9000000000000000000M", None, "UTC", "parse_exception");
+        check("now-106751991167300d", None, "+02:00", "parse_exception");
+        let years = "y".repeat(18);
+        check(&"9".repeat(18), Some(&years), "UTC", "parse_exception");
+    }
+
+    #[test]
+    fn a_day_behind_one_without_midnight_begins_at_midnight() {
+        // In Cairo clocks go from 2026-04-23T24:00 to 01:00.
+        let cairo = Zone::parse("Africa/Cairo").unwrap();
+        let check = |text: &str, expected: &str| {
+            let reading = Reading { format: None, zone: cairo, now_ns: 0 };
+            let found = parse(text, reading).unwrap();
+            let found = format!("{} {}", format_time(found.start_ns), format_time(found.end_ns));
+            assert_eq!(found, expected, "{text}");
+        };
+        check("2026-04-23T12:00:00Z||/d", "2026-04-22T22:00:00Z 2026-04-23T22:00:00Z");
+        check("2026-04-24T12:00:00Z||/d", "2026-04-23T22:00:00Z 2026-04-24T21:00:00Z");
+        check("2026-04-25T12:00:00Z||/d", "2026-04-24T21:00:00Z 2026-04-25T21:00:00Z");
+        check("2026-04-24T12:00:00Z||/M", "2026-03-31T22:00:00Z 2026-04-30T21:00:00Z");
+    }
+
+    #[test]
+    fn long_formats_are_refused() {
+        let longest = "y".repeat(FORMAT_BYTES_MAX);
+        assert!(check_format(&longest).is_ok());
+        assert_eq!(write(0, Some(&longest), Zone::UTC).len(), FORMAT_BYTES_MAX);
+        // The standard library panics at widths above 65,535.
+        for format in ["y".repeat(70_000), format!("'{}'", "x".repeat(FORMAT_BYTES_MAX))] {
+            assert!(check_format(&format).unwrap_err().reason.contains("bytes"));
+        }
     }
 
     #[test]

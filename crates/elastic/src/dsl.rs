@@ -131,6 +131,10 @@ fn bool_query(object: &Object<'_>, leaves: &mut Leaves, depth: usize) -> Result<
     };
     object.without_effect(&["boost"]);
     object.finish()?;
+    if required.is_empty() && should.is_empty() && excluded.is_empty() {
+        // Without clauses everything passes, whatever their least number is.
+        return Ok(Filter::All);
+    }
     required.push(at_least(least, &should)?);
     required.extend(excluded.into_iter().map(not));
     Ok(all(required))
@@ -540,6 +544,8 @@ mod tests {
                 "a:=1 or b:=2",
             ),
             (json!({"bool": {}}), "*"),
+            (json!({"bool": {"should": [], "must": [], "minimum_should_match": 1}}), "*"),
+            (json!({"bool": {"filter": [{"term": {"a": "1"}}], "should": [], "minimum_should_match": 1}}), "!*"),
             (json!({"constant_score": {"filter": {"term": {"a": "1"}}}}), "a:=1"),
             (json!({"nested": {"path": "x", "query": {"term": {"x.a": "1"}}}}), "x.a:=1"),
             (

@@ -11,11 +11,11 @@ use serde_json::{Map, Value, json};
 
 use crate::aggs::plain_number;
 use crate::dates;
-use crate::error::Refused;
+use crate::error::{Refused, SearchError};
 use crate::leaf::Wild;
 use crate::names::{Field, ID, LINE, MSG, TIME, TYPE, index_of};
 use crate::object::{Object, list, text_of};
-use crate::rows::Row;
+use crate::rows::{Row, Runner};
 
 /// A line.
 pub struct Hit {
@@ -277,8 +277,14 @@ impl Highlight {
         Ok(Highlight { names, before, after })
     }
 
-    /// The marked values of a hit.
-    fn apply(&self, hit: &Hit, filter: &Filter) -> Map<String, Value> {
+    /// The marked values of a hit. Their memory is counted before they are written: a long mark
+    /// around each of many short words is much longer than the value.
+    fn apply(
+        &self,
+        hit: &Hit,
+        filter: &Filter,
+        runner: &mut Runner<'_>,
+    ) -> Result<Map<String, Value>, SearchError> {
         let mut marked = Map::new();
         for (name, value) in &hit.fields {
             let shown = crate::names::shown(name);
@@ -287,45 +293,24 @@ impl Highlight {
             }
             let mut words = Vec::new();
             words_of(filter, name, &mut words);
-            if let Some(text) = self.mark(value, &words) {
-                marked.insert(shown.to_owned(), json!([text]));
+            words.sort_unstable();
+            words.dedup();
+            let places = places_of(value, &words);
+            if places.is_empty() {
+                continue;
             }
+            let marks = self.before.len() + self.after.len();
+            runner.take(value.len() + places.len().saturating_mul(marks))?;
+            marked.insert(shown.to_owned(), json!([self.mark(value, &places)]));
         }
-        marked
+        Ok(marked)
     }
 
-    /// The value with all places of the words marked; none if there is no place.
-    fn mark(&self, value: &str, words: &[(String, bool)]) -> Option<String> {
-        // Only where the text in lower case has the same places.
-        let lower = value.to_lowercase();
-        if lower.len() != value.len() {
-            return None;
-        }
-        let is_word = |c: Option<char>| c.is_some_and(|c| c.is_alphanumeric() || c == '_');
-        let mut places: Vec<(usize, usize)> = Vec::new();
-        for (word, is_prefix) in words {
-            if word.is_empty() {
-                continue;
-            }
-            for (at, found) in lower.match_indices(word.as_str()) {
-                let end = at + found.len();
-                let starts =
-                    !is_word(lower[..at].chars().next_back()) || !is_word(word.chars().next());
-                let ends = *is_prefix
-                    || !is_word(lower[end..].chars().next())
-                    || !is_word(word.chars().next_back());
-                if starts && ends && value.is_char_boundary(at) && value.is_char_boundary(end) {
-                    places.push((at, end));
-                }
-            }
-        }
-        places.sort_unstable();
+    /// The value with these places marked.
+    fn mark(&self, value: &str, places: &[(usize, usize)]) -> String {
         let mut text = String::with_capacity(value.len() + 32);
         let mut from = 0;
-        for (at, end) in places {
-            if at < from {
-                continue;
-            }
+        for &(at, end) in places {
             text.push_str(&value[from..at]);
             text.push_str(&self.before);
             text.push_str(&value[at..end]);
@@ -333,8 +318,42 @@ impl Highlight {
             from = end;
         }
         text.push_str(&value[from..]);
-        (from > 0).then_some(text)
+        text
     }
+}
+
+/// Where words stand in a value, in order; of places that overlap, the first one.
+fn places_of(value: &str, words: &[(String, bool)]) -> Vec<(usize, usize)> {
+    // Only where the text in lower case has the same places.
+    let lower = value.to_lowercase();
+    if lower.len() != value.len() {
+        return Vec::new();
+    }
+    let is_word = |c: Option<char>| c.is_some_and(|c| c.is_alphanumeric() || c == '_');
+    let mut places: Vec<(usize, usize)> = Vec::new();
+    for (word, is_prefix) in words {
+        if word.is_empty() {
+            continue;
+        }
+        for (at, found) in lower.match_indices(word.as_str()) {
+            let end = at + found.len();
+            let starts = !is_word(lower[..at].chars().next_back()) || !is_word(word.chars().next());
+            let ends = *is_prefix
+                || !is_word(lower[end..].chars().next())
+                || !is_word(word.chars().next_back());
+            if starts && ends && value.is_char_boundary(at) && value.is_char_boundary(end) {
+                places.push((at, end));
+            }
+        }
+    }
+    places.sort_unstable();
+    let mut from = 0;
+    places.retain(|&(at, end)| {
+        let is_free = at >= from;
+        from = if is_free { end } else { from };
+        is_free
+    });
+    places
 }
 
 /// The words of a filter's tests of a field, in lower case, and whether they are only a beginning.
@@ -360,8 +379,14 @@ fn words_of(filter: &Filter, field: &str, words: &mut Vec<(String, bool)>) {
 }
 
 impl Shown {
-    /// The hit as JSON.
-    pub fn write(&self, hit: &Hit, sort: Option<Vec<Value>>, filter: &Filter) -> Value {
+    /// The hit as JSON. What it takes beyond [`Hit::bytes`] is counted.
+    pub fn write(
+        &self,
+        hit: &Hit,
+        sort: Option<Vec<Value>>,
+        filter: &Filter,
+        runner: &mut Runner<'_>,
+    ) -> Result<Value, SearchError> {
         let mut written = Map::new();
         written.insert("_index".to_owned(), hit.index.clone().into());
         written.insert("_id".to_owned(), hit.id.clone().into());
@@ -377,7 +402,7 @@ impl Shown {
             }
         }
         if let Some(highlight) = &self.highlight {
-            let marked = highlight.apply(hit, filter);
+            let marked = highlight.apply(hit, filter, runner)?;
             if !marked.is_empty() {
                 written.insert("highlight".to_owned(), marked.into());
             }
@@ -385,7 +410,7 @@ impl Shown {
         if let Some(sort) = sort {
             written.insert("sort".to_owned(), sort.into());
         }
-        Value::Object(written)
+        Ok(Value::Object(written))
     }
 
     fn fields(&self, hit: &Hit, document: &Map<String, Value>) -> Map<String, Value> {

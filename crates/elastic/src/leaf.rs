@@ -60,6 +60,11 @@ impl Target {
         matches!(self, Target::One(field) if field.keyword)
     }
 
+    /// Whether its values are types, and are asked for by the names of indices.
+    fn is_index(&self) -> bool {
+        matches!(self, Target::One(field) if field.is_index)
+    }
+
     fn filter(&self, test: Test) -> Filter {
         match self {
             Target::One(field) => Filter::field(&field.name, test),
@@ -224,6 +229,9 @@ impl Leaves {
             return self.exists(target);
         }
         self.count()?;
+        if target.is_index() {
+            return self.index(target, &[Wild::Text(text.to_owned()), Wild::Any]);
+        }
         Ok(target.filter(match (target.is_text(), any_case) {
             (true, _) => Test::AnyCasePrefix(text.to_owned()),
             (false, false) => Test::ExactPrefix(text.to_owned()),
@@ -233,7 +241,7 @@ impl Leaves {
 
     /// As [`Leaves::prefix`], of words of any field that is not asked for as a keyword.
     pub fn phrase_prefix(&mut self, target: &Target, text: &str) -> Result<Filter, Refused> {
-        if target.is_whole() || text.is_empty() {
+        if target.is_whole() || target.is_index() || text.is_empty() {
             return self.prefix(target, text, false);
         }
         self.count()?;
@@ -254,11 +262,8 @@ impl Leaves {
             return self.prefix(target, text, any_case);
         }
         self.count()?;
-        if let Target::One(field) = target
-            && field.name == TYPE
-        {
-            let regex = type_pattern(parts);
-            return Ok(target.filter(self.regex(&regex)?));
+        if target.is_index() {
+            return self.index(target, parts);
         }
         let in_words = target.is_text();
         let body: String = parts
@@ -279,6 +284,15 @@ impl Leaves {
         Ok(target.filter(self.regex(&regex)?))
     }
 
+    /// The types whose indices have names of a pattern. The prefix may be left out in it.
+    fn index(&mut self, target: &Target, parts: &[Wild]) -> Result<Filter, Refused> {
+        let mut patterns = vec![parts.to_vec()];
+        behind_prefix(parts, INDEX_PREFIX, &mut patterns);
+        let bodies: Vec<String> = patterns.iter().map(|parts| type_pattern(parts)).collect();
+        let regex = format!("^(?:{})$", bodies.join("|"));
+        Ok(target.filter(self.regex(&regex)?))
+    }
+
     /// An expression of Lucene, which matches whole values, or whole words of a text.
     pub fn regexp(
         &mut self,
@@ -288,7 +302,12 @@ impl Leaves {
     ) -> Result<Filter, Refused> {
         self.count()?;
         let in_words = target.is_text();
-        let body = translated(text, in_words)?;
+        let text = match target.is_index() {
+            // Types have no prefix.
+            true => text.replace(r"logs\-", "").replace(INDEX_PREFIX, ""),
+            false => text.to_owned(),
+        };
+        let body = translated(&text, in_words)?;
         let flags = if any_case || in_words { "(?i)" } else { "" };
         let regex = match in_words {
             true => format!(r"{flags}\b(?:{body})\b"),
@@ -451,48 +470,74 @@ impl Wild {
 
     /// Whether a text is as the pattern says.
     pub fn matches(parts: &[Wild], text: &str) -> bool {
-        let Some((last, parts)) = parts.split_last() else { return text.is_empty() };
-        let mut rest = text;
-        // Behind a `*` the first place is as good as any other, but for the last part.
-        let mut floats = false;
-        for part in parts {
-            match part {
-                Wild::Any => floats = true,
-                Wild::One => match rest.chars().next() {
-                    Some(c) => rest = &rest[c.len_utf8()..],
-                    None => return false,
-                },
-                Wild::Text(own) => {
-                    let found = if floats { rest.find(own.as_str()) } else { None };
-                    let at = found.or_else(|| rest.starts_with(own.as_str()).then_some(0));
-                    let Some(at) = at else { return false };
-                    rest = &rest[at + own.len()..];
-                    floats = false;
+        let (mut at, mut rest) = (0, text);
+        // The last `*`: the part behind it, and the text from which on that part is looked for.
+        let mut star: Option<(usize, &str)> = None;
+        loop {
+            let behind = match parts.get(at) {
+                Some(Wild::Any) => {
+                    at += 1;
+                    star = Some((at, rest));
+                    continue;
                 }
+                Some(Wild::One) => without_first(rest),
+                Some(Wild::Text(own)) => rest.strip_prefix(own.as_str()),
+                None if rest.is_empty() => return true,
+                None => None,
+            };
+            if let Some(behind) = behind {
+                (at, rest) = (at + 1, behind);
+                continue;
             }
-        }
-        match last {
-            Wild::Any => true,
-            Wild::One if floats => !rest.is_empty(),
-            Wild::One => rest.chars().count() == 1,
-            Wild::Text(own) if floats => rest.ends_with(own.as_str()),
-            Wild::Text(own) => rest == own,
+            // The last `*` stands for one character more; those before it need not.
+            let Some((part, from)) = star else { return false };
+            let Some(from) = without_first(from) else { return false };
+            star = Some((part, from));
+            (at, rest) = (part, from);
         }
     }
 }
 
-/// The pattern of types for a pattern of indices.
-fn type_pattern(parts: &[Wild]) -> String {
-    let mut body = String::new();
-    for (index, part) in parts.iter().enumerate() {
-        match part {
-            Wild::Any => body.push_str(".*"),
-            Wild::One => body.push('.'),
-            Wild::Text(text) if index == 0 => body.push_str(&escape(kind_of(text))),
-            Wild::Text(text) => body.push_str(&escape(text)),
+/// A text without its first character; none of an empty one.
+fn without_first(text: &str) -> Option<&str> {
+    text.chars().next().map(|c| &text[c.len_utf8()..])
+}
+
+/// Adds what is left of a pattern behind `prefix`, in each way in which it matches the prefix.
+fn behind_prefix(parts: &[Wild], prefix: &str, found: &mut Vec<Vec<Wild>>) {
+    let Some(shorter) = without_first(prefix) else {
+        if !found.iter().any(|known| known == parts) {
+            found.push(parts.to_vec());
+        }
+        return;
+    };
+    match parts.split_first() {
+        None => {}
+        Some((Wild::Any, rest)) => {
+            behind_prefix(rest, prefix, found);
+            behind_prefix(parts, shorter, found);
+        }
+        Some((Wild::One, rest)) => behind_prefix(rest, shorter, found),
+        Some((Wild::Text(text), rest)) => {
+            if let Some(behind) = prefix.strip_prefix(text.as_str()) {
+                behind_prefix(rest, behind, found);
+            } else if let Some(text) = text.strip_prefix(prefix) {
+                let left: Vec<Wild> =
+                    std::iter::once(Wild::Text(text.to_owned())).chain(rest.to_vec()).collect();
+                behind_prefix(&left, "", found);
+            }
         }
     }
-    format!("^{body}$")
+}
+
+/// A pattern as an expression.
+fn type_pattern(parts: &[Wild]) -> String {
+    let part = |part: &Wild| match part {
+        Wild::Any => ".*".to_owned(),
+        Wild::One => ".".to_owned(),
+        Wild::Text(text) => escape(text),
+    };
+    parts.iter().map(part).collect()
 }
 
 /// The words of a text, as the standard analyser cuts them: runs of letters, digits and
@@ -636,9 +681,51 @@ mod tests {
             ("*?", "", false),
             ("a?*z", "az", false),
             ("*ab*ab", "ab", false),
+            ("*a?c", "aaxc", true),
+            ("*-js?n", "a-js-json", true),
+            ("*a?", "aab", true),
+            ("*a?", "ba", false),
+            ("*a?c*d", "a-c-axc-d", true),
+            ("é?*é", "éxéé", true),
         ] {
             assert_eq!(Wild::matches(&Wild::parse(pattern), text), expected, "{pattern} {text}");
         }
+    }
+
+    #[test]
+    fn patterns_of_indices_are_those_of_types() {
+        let kinds = ["json", "log", "logs-x", "nginx-json"];
+        let patterns = [
+            "logs-*",
+            "logs-js*",
+            "*-json",
+            "l*n",
+            "log?-json",
+            "?????json",
+            "logs*",
+            "log*",
+            "js*",
+            "json",
+            "x*",
+        ];
+        for pattern in patterns {
+            let parts = Wild::parse(pattern);
+            let mut behind = vec![parts.clone()];
+            behind_prefix(&parts, INDEX_PREFIX, &mut behind);
+            for kind in kinds {
+                let index = crate::names::index_of(kind);
+                let expected = Wild::matches(&parts, &index) || Wild::matches(&parts, kind);
+                let found = behind.iter().any(|parts| Wild::matches(parts, kind));
+                assert_eq!(found, expected, "{pattern} {index}");
+            }
+        }
+        let filter = |name: &str, pattern: &str| {
+            let target = Target::of(name).unwrap();
+            let parts = Wild::parse(pattern);
+            Leaves::new(0).wildcard(&target, &parts, false).unwrap().to_string()
+        };
+        assert!(filter("_index", "logs-js*").contains("|js.*"), "{}", filter("_index", "logs-js*"));
+        assert!(!filter("_type", "log*").contains('|'));
     }
 
     #[test]

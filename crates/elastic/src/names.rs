@@ -7,6 +7,8 @@ pub struct Field {
     pub name: String,
     /// Whether it was written as `name.keyword`: whole values, as texts.
     pub keyword: bool,
+    /// Whether it was asked for as the name of an index, which begins with [`INDEX_PREFIX`].
+    pub is_index: bool,
 }
 
 /// The event time here, and there.
@@ -31,14 +33,15 @@ impl Field {
             Some(name) if !name.is_empty() => (name, true),
             _ => (name, false),
         };
+        let is_index = matches!(name, "_index" | "_data_stream");
         let own = match name {
             TIMESTAMP => TIME,
             MESSAGE => MSG,
             "_id" => ID,
-            "_index" | "_data_stream" => TYPE,
+            _ if is_index => TYPE,
             other => other,
         };
-        Field { name: own.to_owned(), keyword }
+        Field { name: own.to_owned(), keyword, is_index }
     }
 
     /// Whether it is searched by words and without regard to case, as a field of type `text` is.

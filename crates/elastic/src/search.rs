@@ -412,7 +412,7 @@ pub fn run(
         hits.insert("total".to_owned(), json!({ "value": value, "relation": relation }));
     }
     hits.insert("max_score".to_owned(), Value::Null);
-    hits.insert("hits".to_owned(), written(&wanted, &with_post, found));
+    hits.insert("hits".to_owned(), written(&wanted, &with_post, found, runner)?);
     parts.insert("hits".to_owned(), hits.into());
     if !search.aggregations.is_empty() {
         let found = aggs::run(&search.aggregations, runner, &filter, &outer, typed)?;
@@ -440,17 +440,23 @@ pub fn hits_of(
     let found = page(runner, filter, wanted)?;
     runner.take(found.iter().map(Hit::bytes).sum())?;
     let total = runner.count(filter, None)?;
+    let hits = written(wanted, filter, found, runner)?;
     Ok(json!({
         "total": { "value": total, "relation": "eq" },
         "max_score": null,
-        "hits": written(wanted, filter, found),
+        "hits": hits,
     }))
 }
 
-fn written(wanted: &TopHits, filter: &Filter, found: Vec<Hit>) -> Value {
+fn written(
+    wanted: &TopHits,
+    filter: &Filter,
+    found: Vec<Hit>,
+    runner: &mut Runner<'_>,
+) -> Result<Value, SearchError> {
     let write = |hit: &Hit| {
         let sort = wanted.is_sorted.then(|| sort_values(&wanted.keys, hit));
-        wanted.shown.write(hit, sort, filter)
+        wanted.shown.write(hit, sort, filter, runner)
     };
     found.iter().map(write).collect()
 }

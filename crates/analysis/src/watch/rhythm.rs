@@ -77,7 +77,12 @@ impl Rhythm {
         }
         self.bursts.push_back(interval);
         self.size += (value - self.size) / if self.size == 0.0 { 1.0 } else { 8.0 };
-        if self.period.is_some() {
+        if let Some(period) = self.period {
+            // A job that runs at another distance from now on has a new rhythm. By the old one,
+            // each of its bursts would be missing, or would be one too many, for ever.
+            let is_other = |found: &i64| (found - period).abs() > tolerance(period);
+            let other = self.found().filter(is_other);
+            self.period = other.or(self.period);
             return if on_time { Beat::OnTime } else { Beat::None };
         }
         self.period = self.found();
@@ -163,6 +168,26 @@ mod tests {
         let said = beats(2_000, |at| at % 20 == 0 && at <= 400);
         let last = said.last().unwrap();
         assert_eq!(*last, (600, Beat::Missing { last: 400 }));
+    }
+
+    #[test]
+    fn a_rhythm_that_changes_is_the_new_one() {
+        for (before, after) in [(20, 40), (40, 80)] {
+            let change = 12 * before;
+            let period = |at: i64| if at < change { before } else { after };
+            let said = beats(change + 40 * after, |at| at % period(at) == 0);
+            let missing = said.iter().filter(|(_, beat)| matches!(beat, Beat::Missing { .. }));
+            let last = missing.map(|(at, _)| *at).max().expect("the old rhythm is missed");
+            // The first burst of the new rhythm comes within its period, and eight more follow.
+            assert!(last < change + 9 * after, "{before}, {after}: {last}");
+        }
+        // Bursts that come early or late by a little are the same rhythm.
+        let mut rhythm = Rhythm::default();
+        for at in 0..2_000 {
+            let value = if at % 60 == at / 60 % 2 { 40.0 } else { 2.0 };
+            rhythm.observe(at, value, 2.0);
+        }
+        assert!((59..=61).contains(&rhythm.period().unwrap()));
     }
 
     #[test]

@@ -194,10 +194,7 @@ impl AsRef<[u8]> for Sent {
 fn sent(value: &Value) -> Response {
     let bytes = serde_json::to_vec(value).expect("a value is JSON");
     if bytes.len() > ANSWER_BYTES_MAX {
-        return ElasticError::from(Refused::argument(format!(
-            "the answer has more than {ANSWER_BYTES_MAX} bytes; request fewer hits or buckets, or parts of them with _source or filter_path"
-        )))
-        .into_response();
+        return ElasticError::from(too_long_answer()).into_response();
     }
     let Ok(part) = SENT.try_acquire_many((bytes.len() >> 10) as u32) else {
         return ElasticError::from(ApiError::unavailable(
@@ -207,6 +204,37 @@ fn sent(value: &Value) -> Response {
     };
     let body = Body::from(Bytes::from_owner(Sent { bytes, _part: part }));
     ([(CONTENT_TYPE, "application/json")], body).into_response()
+}
+
+fn too_long_answer() -> Refused {
+    Refused::argument(format!(
+        "the answer has more than {ANSWER_BYTES_MAX} bytes; request fewer hits or buckets, or parts of them with _source or filter_path"
+    ))
+}
+
+/// The bytes of an answer that has so many, with one more part; an error if that is longer than an
+/// answer may be.
+pub fn longer(bytes: usize, part: &Value) -> Result<usize, Refused> {
+    let mut counted = Counted(bytes);
+    serde_json::to_writer(&mut counted, part).map_err(|_| too_long_answer())?;
+    Ok(counted.0)
+}
+
+/// Counts the bytes that are written, up to the longest answer, and keeps none.
+struct Counted(usize);
+
+impl std::io::Write for Counted {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0 += bytes.len();
+        match self.0 <= ANSWER_BYTES_MAX {
+            true => Ok(bytes.len()),
+            false => Err(std::io::Error::other("the answer is too long")),
+        }
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
 }
 
 /// What is left of some paths behind a name; `**` stands for any names.
@@ -275,6 +303,15 @@ fn remove(value: &mut Value, paths: &[&[Vec<Wild>]]) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn parts_are_counted_up_to_the_longest_answer() {
+        let part = json!("abc");
+        assert_eq!(longer(0, &part), Ok(5));
+        assert_eq!(longer(ANSWER_BYTES_MAX - 5, &part), Ok(ANSWER_BYTES_MAX));
+        let refused = longer(ANSWER_BYTES_MAX - 4, &part).unwrap_err();
+        assert!(refused.reason.contains("fewer hits"), "{refused}");
+    }
 
     #[test]
     fn parts_of_answers() {

@@ -1,6 +1,6 @@
 //! `_msearch`: several searches in one request, pairs of lines of JSON. They run one after the
 //! other, each with its own entry in the queue; the answer of each, or its error, stands in its
-//! place.
+//! place. An answer with which all are longer than one answer may be is an error in its place.
 
 use std::sync::Arc;
 
@@ -9,9 +9,9 @@ use elastic::Refused;
 use serde_json::{Value, json};
 
 use crate::access::params::Params;
-use crate::elastic::call::Call;
+use crate::elastic::call::{Call, longer};
 use crate::elastic::search::{Form, prepare, run};
-use crate::elastic::{Elastic, ElasticResult};
+use crate::elastic::{Elastic, ElasticError, ElasticResult};
 
 /// Most searches of a request.
 ///
@@ -71,10 +71,19 @@ async fn several(state: &Elastic, call: &Call) -> ElasticResult {
         }
         pairs.push((head, body));
     }
+    // All answers are held until the last one is there, so they are bounded together.
+    let mut bytes = 0;
     for (head, body) in pairs {
-        answers.push(match one(state, call, head, body).await {
+        let answer = match one(state, call, head, body).await {
             Ok(answer) => answer,
             Err(error) => error.into_part(),
+        };
+        answers.push(match longer(bytes, &answer) {
+            Ok(sum) => {
+                bytes = sum;
+                answer
+            }
+            Err(refused) => ElasticError::from(refused).into_part(),
         });
     }
     let took = began.elapsed().as_millis() as u64;

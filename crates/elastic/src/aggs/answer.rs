@@ -8,10 +8,10 @@ use serde_json::{Map, Value, json};
 
 use super::metrics::Metric;
 use super::parse::plain_number;
-use super::{Composite, CompositeSource, Dates, Kind, Numbers, OrderBy, SourceKind};
+use super::{Composite, CompositeSource, Dates, Kind, Numbers, OrderBy, SourceKind, Terms};
 use crate::dates::{self, MS_NS};
 use crate::error::{Refused, SearchError};
-use crate::names::TIME;
+use crate::names::{TIME, index_of};
 
 /// A bucket.
 #[derive(Clone, Debug)]
@@ -59,6 +59,7 @@ pub fn bucket(
             let text = &raw[0];
             Key::Text(match (text.is_empty(), &terms.missing) {
                 (true, Some(missing)) => missing.clone(),
+                _ if terms.is_index => index_of(text),
                 _ => text.clone(),
             })
         }
@@ -91,6 +92,7 @@ fn composite_value(source: &CompositeSource, raw: &str) -> Option<Value> {
         return source.missing_bucket.then_some(Value::Null);
     }
     match &source.kind {
+        SourceKind::Terms { .. } if source.is_index => Some(index_of(raw).into()),
         SourceKind::Terms { keyword: true } => Some(raw.into()),
         SourceKind::Terms { keyword: false } if source.field == TIME => {
             let time_ns = text::time::parse_timestamp(raw.as_bytes())?;
@@ -171,6 +173,14 @@ fn result(bucket: &Bucket, metrics: &[&Metric], index: usize, part: &str) -> Opt
     metrics[index].part(part, bucket.results.get(from..until)?)
 }
 
+/// Whether rows without the field count as a value that other rows have. Their results cannot be
+/// joined.
+pub fn is_missing_a_value(kind: &Kind, buckets: &[Bucket]) -> bool {
+    let Kind::Terms(Terms { missing: Some(missing), .. }) = kind else { return false };
+    let is = |bucket: &&Bucket| matches!(&bucket.key, Key::Text(text) if text == missing);
+    buckets.iter().filter(is).count() > 1
+}
+
 /// Puts buckets in order, adds empty ones, leaves out those that are not wanted.
 pub fn arrange(
     kind: &Kind,
@@ -236,7 +246,7 @@ fn join_same(buckets: &mut Vec<Bucket>, missing: &str) {
     if buckets.iter().filter(|bucket| is(bucket)).count() < 2 {
         return;
     }
-    // Results cannot be joined; the bucket with the value itself is kept with its own.
+    // There are no results to be joined.
     let extra = buckets.iter().position(|bucket| is(bucket) && bucket.raw[0].is_empty());
     if let Some(extra) = extra {
         let count = buckets.remove(extra).count;
@@ -266,9 +276,12 @@ fn too_many(buckets_max: usize) -> SearchError {
     })
 }
 
+/// The key of a bucket without rows, in the place of a time or number.
+pub const NO_ROWS: &str = "\u{1}";
+
 /// A bucket without rows. No row has its keys.
 fn empty(key: Key) -> Bucket {
-    let raw = vec!["\u{1}".to_owned()];
+    let raw = vec![NO_ROWS.to_owned()];
     Bucket { piece: 0, raw, count: 0, results: Vec::new(), key }
 }
 

@@ -78,7 +78,7 @@ impl Interval {
         match self {
             Interval::Fixed(step_ns) => start_ns.checked_add(step_ns),
             Interval::Calendar(unit) => {
-                dates::add(start_ns.checked_sub(offset_ns)?, 1, unit, zone)?.checked_add(offset_ns)
+                dates::next(start_ns.checked_sub(offset_ns)?, unit, zone)?.checked_add(offset_ns)
             }
         }
     }

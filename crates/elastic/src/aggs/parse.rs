@@ -247,6 +247,7 @@ fn terms(object: &Object<'_>, leaves: &mut Leaves, inner: &[Aggregation]) -> Res
     }
     Ok(Kind::Terms(Terms {
         keyword: field.keyword,
+        is_index: field.is_index,
         field: field.name,
         size: usize::try_from(size).unwrap_or(usize::MAX).max(1),
         order,
@@ -491,8 +492,13 @@ fn composite(object: &Object<'_>) -> Result<Kind, Refused> {
             }
         };
         own.finish()?;
-        let source =
-            CompositeSource { field: field.name, kind: source_kind, descending, missing_bucket };
+        let source = CompositeSource {
+            is_index: field.is_index,
+            field: field.name,
+            kind: source_kind,
+            descending,
+            missing_bucket,
+        };
         sources.push((name.to_owned(), source));
     }
     let after = match object.get("after") {

@@ -14,6 +14,7 @@ use super::{
 use crate::error::{Refused, SearchError};
 use crate::leaf::all;
 use crate::names::TIME;
+use crate::object::cut;
 use crate::rows::{By, Runner};
 use crate::search::hits_of;
 
@@ -95,6 +96,7 @@ impl Run<'_, '_> {
             functions_of(aggregations).iter().map(|_| String::new()).collect();
         let mut from = 0;
         for aggregation in aggregations {
+            self.runner.take(repeated_bytes(aggregation).saturating_mul(parents.len()))?;
             let found: Vec<Value> = match &aggregation.kind {
                 Kind::Metric(metric) => {
                     let until = from + metric.functions().len();
@@ -109,9 +111,13 @@ impl Run<'_, '_> {
                 Kind::TopHits(wanted) => {
                     let mut found = Vec::new();
                     for parent in parents {
-                        let filter =
-                            all(vec![scope.filter.clone(), bucket_filter(&scope.keys, parent)?]);
-                        let hits = hits_of(self.runner, &filter, wanted)?;
+                        let hits = match bucket_filter(&scope.keys, parent)? {
+                            Some(own) => {
+                                let filter = all(vec![scope.filter.clone(), own]);
+                                hits_of(self.runner, &filter, wanted)?
+                            }
+                            None => no_hits(),
+                        };
                         found.push(json!({ "hits": hits }));
                     }
                     found
@@ -235,8 +241,18 @@ impl Run<'_, '_> {
             .collect();
         let mut arranged: Vec<Filled> = Vec::new();
         for buckets in found {
+            if !aggregation.inner.is_empty()
+                && answer::is_missing_a_value(&aggregation.kind, &buckets)
+            {
+                return Err(SearchError::Refused(Refused::argument(format!(
+                    "[terms] [missing] of [{}] is a value that the field has, so what is inside cannot be told; use another one",
+                    cut(&aggregation.name)
+                ))));
+            }
             let filled = answer::arrange(&aggregation.kind, buckets, &metrics, self.buckets_left)?;
             self.take_buckets(filled.buckets.len())?;
+            let names = key_bytes(&aggregation.kind);
+            self.runner.take(names.saturating_mul(filled.buckets.len()))?;
             arranged.push(filled);
         }
         let inner = self.inner(aggregation, scope, parents, &pieces, &arranged)?;
@@ -419,8 +435,42 @@ fn number_bucket(interval: f64, offset: f64) -> String {
     }
 }
 
-/// The filter of the rows of a bucket, for `top_hits`.
-fn bucket_filter(keys: &[By], values: &[String]) -> Result<Filter, SearchError> {
+/// Bytes of the texts of a request that the answer has once in each bucket above.
+fn repeated_bytes(aggregation: &Aggregation) -> usize {
+    let of_kind = match &aggregation.kind {
+        Kind::Parts(listed) => {
+            let keys = listed.parts.iter().filter_map(|part| part.key.as_ref());
+            keys.map(String::len).sum()
+        }
+        Kind::Terms(Terms { missing: Some(missing), .. }) => missing.len(),
+        _ => 0,
+    };
+    let meta = aggregation.meta.as_ref().map_or(0, |meta| meta.to_string().len());
+    of_kind + aggregation.name.len() + meta
+}
+
+/// Bytes of the texts of a request that each key has.
+fn key_bytes(kind: &Kind) -> usize {
+    match kind {
+        Kind::Composite(composite) => composite.sources.iter().map(|(name, _)| name.len()).sum(),
+        _ => 0,
+    }
+}
+
+/// `hits` of a bucket without rows.
+fn no_hits() -> Value {
+    json!({ "total": { "value": 0, "relation": "eq" }, "max_score": null, "hits": [] })
+}
+
+/// The filter of the rows of a bucket, for `top_hits`; none if it has no rows.
+fn bucket_filter(keys: &[By], values: &[String]) -> Result<Option<Filter>, SearchError> {
+    // The only bucket of a query has no key, and a bucket without rows has one all the same.
+    let is_empty = |(By { bucket, .. }, value): (&By, &String)| {
+        !bucket.is_empty() && value == answer::NO_ROWS
+    };
+    if values.len() > keys.len() || keys.iter().zip(values).any(is_empty) {
+        return Ok(None);
+    }
     let each = keys.iter().zip(values).map(|(By { name, bucket }, value)| {
         if bucket.is_empty() {
             return Ok(among(name, vec![value.clone()]));
@@ -431,5 +481,5 @@ fn bucket_filter(keys: &[By], values: &[String]) -> Result<Filter, SearchError> 
             ))
         })
     });
-    Ok(all(each.collect::<Result<_, _>>()?))
+    Ok(Some(all(each.collect::<Result<_, _>>()?)))
 }

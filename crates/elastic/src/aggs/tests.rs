@@ -43,8 +43,11 @@ fn source(records: &[Record]) -> Memory {
 }
 
 fn answer(body: &Value) -> Value {
-    let records = records();
-    let source = source(&records);
+    answer_of(&records(), body)
+}
+
+fn answer_of(records: &[Record], body: &Value) -> Value {
+    let source = source(records);
     let context = Context::default();
     let search = Search::parse(body, BEGIN_NS + 72 * HOUR_NS).unwrap();
     let mut runner = Runner::new(&source, &context);
@@ -293,6 +296,150 @@ fn top_hits_are_those_of_their_bucket() {
             hits.iter().all(|hit| hit["_source"] == json!({"host": bucket["key"]})),
             "{bucket}"
         );
+    }
+}
+
+#[test]
+fn top_hits_of_buckets_without_rows_are_none() {
+    let body = json!({"size": 0, "query": {"term": {"host": "web1"}}, "aggs": {"hours": {
+        "date_histogram": {"field": "@timestamp", "fixed_interval": "1h"},
+        "aggs": {"last": {"top_hits": {"size": 1}}},
+    }}});
+    let found = answer(&body);
+    let buckets = found["aggregations"]["hours"]["buckets"].as_array().unwrap();
+    assert!(buckets.iter().any(|bucket| bucket["doc_count"] == 0));
+    for bucket in buckets {
+        let hits = &bucket["last"]["hits"];
+        assert_eq!(hits["total"]["value"], bucket["doc_count"], "{bucket}");
+        let count = hits["hits"].as_array().unwrap().len();
+        assert_eq!(count, usize::from(bucket["doc_count"] != 0), "{bucket}");
+    }
+    // Each quarter is a query of its own, whose only bucket has no key.
+    let body = json!({"size": 0, "aggs": {"quarters": {
+        "date_histogram": {
+            "field": "@timestamp", "calendar_interval": "quarter",
+            "extended_bounds": {"min": "2026-01-01", "max": "2026-06-30"},
+        },
+        "aggs": {"last": {"top_hits": {"size": 1}}},
+    }}});
+    let found = answer(&body);
+    let buckets = found["aggregations"]["quarters"]["buckets"].as_array().unwrap();
+    let counts: Vec<&Value> =
+        buckets.iter().map(|bucket| &bucket["last"]["hits"]["total"]["value"]).collect();
+    assert_eq!(counts, [&json!(400), &json!(0)]);
+}
+
+#[test]
+fn a_day_behind_one_without_midnight_has_its_own_lines() {
+    // In Cairo clocks go from 2026-04-23T24:00 to 01:00.
+    let begin_ns = 1_776_902_400_000_000_000;
+    let records: Vec<Record> =
+        (0..72).map(|hour| record(begin_ns + hour * HOUR_NS, &[("_msg", "x")])).collect();
+    let body = json!({"size": 0, "aggs": {"days": {
+        "date_histogram": {"field": "@timestamp", "calendar_interval": "day", "time_zone": "Africa/Cairo"},
+    }}});
+    let found = answer_of(&records, &body);
+    let buckets = found["aggregations"]["days"]["buckets"].as_array().unwrap();
+    let days: Vec<(&str, u64)> = buckets
+        .iter()
+        .map(|b| (b["key_as_string"].as_str().unwrap(), b["doc_count"].as_u64().unwrap()))
+        .collect();
+    let expected = [
+        ("2026-04-23T00:00:00.000+02:00", 22),
+        ("2026-04-24T01:00:00.000+03:00", 23),
+        ("2026-04-25T00:00:00.000+03:00", 24),
+        ("2026-04-26T00:00:00.000+03:00", 3),
+    ];
+    assert_eq!(days, expected);
+}
+
+#[test]
+fn keys_of_indices_are_their_names() {
+    let records: Vec<Record> = ["json", "syslog", "json"]
+        .into_iter()
+        .map(|kind| record(BEGIN_NS, &[("_msg", "x"), ("_type", kind)]))
+        .collect();
+    let body = json!({"size": 0, "aggs": {
+        "terms": {
+            "terms": {"field": "_index"},
+            "aggs": {"lines": {"value_count": {"field": "message"}}},
+        },
+        "pages": {"composite": {"sources": [{"index": {"terms": {"field": "_index"}}}]}},
+        "types": {"terms": {"field": "_type"}},
+    }});
+    let found = answer_of(&records, &body);
+    let terms = &found["aggregations"]["terms"]["buckets"];
+    let of = |bucket: &Value| (bucket["key"].clone(), bucket["lines"]["value"].clone());
+    assert_eq!(of(&terms[0]), (json!("logs-json"), json!(2)));
+    assert_eq!(of(&terms[1]), (json!("logs-syslog"), json!(1)));
+    let pages = &found["aggregations"]["pages"];
+    assert_eq!(pages["buckets"][0]["key"], json!({"index": "logs-json"}));
+    assert_eq!(pages["after_key"], json!({"index": "logs-syslog"}));
+    assert_eq!(found["aggregations"]["types"]["buckets"][0]["key"], "json");
+    for (query, expected) in [
+        (json!({"wildcard": {"_index": "logs-*"}}), 3),
+        (json!({"wildcard": {"_index": "*-json"}}), 2),
+        (json!({"prefix": {"_index": "logs-s"}}), 1),
+        (json!({"regexp": {"_index": "logs-(json|other)"}}), 2),
+        (json!({"query_string": {"query": "_index:logs-js*"}}), 2),
+        (json!({"query_string": {"query": "_type:log*"}}), 0),
+    ] {
+        let found = answer_of(&records, &json!({"size": 0, "query": query}));
+        assert_eq!(found["hits"]["total"]["value"], expected, "{query}");
+    }
+}
+
+#[test]
+fn what_counts_as_missing_is_no_value_of_the_field() {
+    let terms = |missing: &str| json!({"terms": {"field": "status", "missing": missing}});
+    let records = records();
+    let source = source(&records);
+    let context = Context::default();
+    let run = |mut terms: Value, inner: Value| {
+        terms["aggs"] = inner;
+        let search = Search::parse(&json!({"size": 0, "aggs": {"a": terms}}), 0).unwrap();
+        let mut runner = Runner::new(&source, &context);
+        search::run(&search, &mut runner, &Filter::All, false)
+    };
+    let inner = json!({"m": {"avg": {"field": "took"}}});
+    assert!(run(terms("none"), inner.clone()).is_ok());
+    assert!(run(terms("200"), json!({})).is_ok());
+    let error = run(terms("200"), inner).err().unwrap();
+    assert!(error.to_string().contains("[missing]"), "{error}");
+}
+
+#[test]
+fn what_an_answer_repeats_is_counted() {
+    let records = records();
+    let source = source(&records);
+    let run = |body: Value| {
+        let limits = query::Limits { memory_bytes_max: 32 << 20, ..query::Limits::default() };
+        let context = Context { limits, ..Context::default() };
+        let search = Search::parse(&body, 0).unwrap();
+        let mut runner = Runner::new(&source, &context);
+        search::run(&search, &mut runner, &Filter::All, false)
+    };
+    let minutes = |inner: Value| {
+        let histogram = json!({"field": "@timestamp", "fixed_interval": "1m"});
+        json!({"size": 0, "aggs": {"a": {"date_histogram": histogram, "aggs": inner}}})
+    };
+    let highlight = |mark: &str| {
+        json!({
+            "size": 400, "query": {"match": {"message": "request of done"}},
+            "highlight": {"fields": {"*": {}}, "pre_tags": [mark]},
+        })
+    };
+    let long = "x".repeat(100_000);
+    assert!(run(minutes(json!({"b": {"avg": {"field": "took"}}}))).is_ok());
+    assert!(run(highlight("<")).is_ok());
+    for body in [
+        minutes(json!({long.clone(): {"avg": {"field": "took"}}})),
+        minutes(json!({"b": {"avg": {"field": "took"}, "meta": {"x": long}}})),
+        minutes(json!({"b": {"filters": {"filters": {long.clone(): {"match_all": {}}}}}})),
+        highlight(&long),
+    ] {
+        let error = run(body).err().expect("too much memory");
+        assert!(error.to_string().contains("memory"), "{error}");
     }
 }
 

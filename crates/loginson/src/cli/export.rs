@@ -200,7 +200,7 @@ struct Progress {
     parameters: Vec<(String, String)>,
     /// Length of the output behind the last complete piece; none for standard output.
     bytes: Option<u64>,
-    /// Resumes behind that piece.
+    /// Resumes behind that piece; empty before the first one.
     cursor: String,
 }
 
@@ -237,27 +237,23 @@ fn in_pieces(args: &ExportArgs, cursor_file: &Path) -> Result<()> {
     let parameters: Vec<(String, String)> = parameters.collect();
     let before = Progress::read(cursor_file, &parameters)?;
     form.push(("cursors", "1".into()));
-    form.extend(before.as_ref().map(|before| ("cursor", before.cursor.clone())));
+    let behind = before.iter().filter(|before| !before.cursor.is_empty());
+    form.extend(behind.map(|before| ("cursor", before.cursor.clone())));
     let mut progress = before.unwrap_or_else(|| Progress { parameters, ..Progress::default() });
     let mut output: Box<dyn Write> = match &args.output {
         None => standard_output(args.format)?,
         Some(path) => {
-            let cannot = || format!("cannot write {}", path.display());
-            let file = File::options().create(true).append(true).open(path).with_context(cannot)?;
-            let bytes = *progress.bytes.get_or_insert(0);
-            if file.metadata().with_context(cannot)?.len() < bytes {
-                bail!(
-                    "{} is shorter than {} says; remove both to begin again",
-                    path.display(),
-                    cursor_file.display()
-                );
-            }
-            file.set_len(bytes).with_context(cannot)?;
-            Box::new(file)
+            let bytes = progress.bytes;
+            progress.bytes = Some(bytes.unwrap_or(0));
+            Box::new(continued(path, cursor_file, bytes)?)
         }
     };
     let Answer { body, _watch, .. } = request(args, form)?;
     let mut body = BufReader::new(body);
+    if progress.cursor.is_empty() {
+        // From here on, the output is known as ours, also after a crash in the first piece.
+        progress.write(cursor_file)?;
+    }
     loop {
         let Piece { bytes, cursor, last } = Piece::read(&mut body)?;
         output
@@ -271,6 +267,34 @@ fn in_pieces(args: &ExportArgs, cursor_file: &Path) -> Result<()> {
             return Ok(());
         }
     }
+}
+
+/// Opens the output of an export in pieces behind its first `bytes`, which are those of complete
+/// pieces. Without a number, no piece was written to it, so it must be new or empty: anything else
+/// is not ours to cut off.
+fn continued(path: &Path, cursor_file: &Path, bytes: Option<u64>) -> Result<File> {
+    let cannot = || format!("cannot write {}", path.display());
+    let file = File::options().create(true).append(true).open(path).with_context(cannot)?;
+    let length = file.metadata().with_context(cannot)?.len();
+    match bytes {
+        None => ensure!(
+            length == 0,
+            "{} exists, and {} does not say that it is a part of this export; remove it or give another --output to begin \
+             again, or the --cursor-file with which it was written to go on",
+            path.display(),
+            cursor_file.display()
+        ),
+        Some(bytes) => {
+            ensure!(
+                length >= bytes,
+                "{} is shorter than {} says; remove both to begin again",
+                path.display(),
+                cursor_file.display()
+            );
+            file.set_len(bytes).with_context(cannot)?;
+        }
+    }
+    Ok(file)
 }
 
 /// Rows, and the cursor behind them.
@@ -452,4 +476,25 @@ impl Drop for Output {
 fn broken_pipe(error: &anyhow::Error) -> bool {
     let io = error.chain().find_map(|cause| cause.downcast_ref::<io::Error>());
     io.is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_is_no_part_of_an_export_stays_as_it_is() {
+        let directory = tempfile::tempdir().unwrap();
+        let (output, cursor) =
+            (directory.path().join("lines.jsonl"), directory.path().join("cursor"));
+        continued(&output, &cursor, None).unwrap().write_all(b"a\nb\nhalf").unwrap();
+        let error = continued(&output, &cursor, None).unwrap_err();
+        assert!(error.to_string().contains("does not say"), "{error}");
+        assert_eq!(fs::read(&output).unwrap(), b"a\nb\nhalf");
+        // What a piece that broke off left is cut off.
+        continued(&output, &cursor, Some(4)).unwrap().write_all(b"c\n").unwrap();
+        assert_eq!(fs::read(&output).unwrap(), b"a\nb\nc\n");
+        let error = continued(&output, &cursor, Some(7)).unwrap_err();
+        assert!(error.to_string().contains("shorter"), "{error}");
+    }
 }

@@ -11,6 +11,7 @@ use programs::{Helper, Interpreter, Launcher, Limits, Loaded, NoInterpreter, Run
 use record::{Parser, ParserConfig};
 
 use super::escaped_lines;
+use crate::config::Config;
 use crate::settings::Settings;
 use node::programs::compiled::Compiled;
 use node::programs::stage::SANDBOX_COMMAND;
@@ -45,7 +46,7 @@ struct TestArgs {
     /// Type of the sample lines [default: that of the program, else found out line by line]
     #[arg(long = "type", value_name = "TYPE")]
     log_type: Option<String>,
-    /// Configuration file, for its rules of types and its [awk]
+    /// Configuration file, for its rules of types, its zone and its [awk]
     #[arg(long, value_name = "FILE.toml", env = "LOGINSON_CONFIG")]
     config: Option<PathBuf>,
     /// The AWK to use [default: the best one of this machine]
@@ -67,11 +68,7 @@ fn test(args: &TestArgs) -> Result<()> {
         None => (Limits::default(), None, ParserConfig::default()),
         Some(path) => {
             let config = Settings::new(Some(path.clone()), |_| {}).load()?.config;
-            let parsing = ParserConfig {
-                types: config.node.types,
-                no_server_fields: config.node.no_server_fields,
-                ..ParserConfig::default()
-            };
+            let parsing = parsing(&config);
             (config.node.programs.limits, config.node.programs.interpreter, parsing)
         }
     };
@@ -121,6 +118,15 @@ fn test(args: &TestArgs) -> Result<()> {
     print(&tried, lines.len())
 }
 
+/// How a server with this configuration parses lines.
+fn parsing(config: &Config) -> ParserConfig {
+    ParserConfig {
+        types: config.node.types.clone(),
+        zone: config.node.zone,
+        no_server_fields: config.node.no_server_fields,
+    }
+}
+
 /// Rows go to standard output, everything else to standard error.
 fn print(tried: &Trial, lines: usize) -> Result<()> {
     let mut out = stdout().lock();
@@ -158,4 +164,20 @@ fn print(tried: &Trial, lines: usize) -> Result<()> {
     }
     ensure!(tried.rejected.lines == 0, "{} lines of output are no rows", tried.rejected.lines);
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use record::Zone;
+
+    use super::*;
+    use crate::config::RawConfig;
+
+    #[test]
+    fn sample_lines_are_parsed_as_the_server_parses_them() {
+        let raw = RawConfig::parse("syslog.zone = '+02:00'\nparse.fields = false\n").unwrap();
+        let parsing = parsing(&Config::try_from(raw).unwrap());
+        assert_eq!(parsing.zone, Zone::parse("+02:00").unwrap());
+        assert!(parsing.no_server_fields);
+    }
 }

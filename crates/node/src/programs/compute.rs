@@ -4,7 +4,7 @@
 //! lines. A program in AWK is one process for each bucket that has lines; those of one call are
 //! open together, so that lines that are stored together are read once.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -18,6 +18,7 @@ use programs::{
 use query::source::{ScanUnit, Source, SourceError, TimeRange, Whose};
 use query::{Account, Context, Filter, Query, ResultRows, RunError, Scratch};
 use record::{Batch, LineId, RowsWriter, read_rows};
+use text::quoted::quote;
 
 use super::compiled::{Compiled, columns};
 use super::trial::SampleUnit;
@@ -109,8 +110,9 @@ impl Engine {
         }
     }
 
-    /// Computes the buckets from `start` to before `end`, at most [`BUCKETS_MAX`]. In AWK, a
-    /// bucket without lines gives no outcome. Errors are those of reading; then there are none.
+    /// Computes the buckets from `start` to before `end`, at most [`BUCKETS_MAX`]. A bucket without
+    /// lines gives no outcome, but for a single one in LogsQL. Errors are those of reading; then
+    /// there are none.
     pub fn compute(
         &self,
         compiled: &Compiled,
@@ -125,13 +127,8 @@ impl Engine {
         match compiled.definition.language {
             Language::Awk => self.run_awk(compiled, &self.context(range(start, end), cancelled)),
             Language::LogsQl => {
-                let computed = (start..end).map(|bucket| {
-                    let range = range(bucket, bucket.saturating_add(1));
-                    let context = self.context(range, cancelled);
-                    let outcome = run_query(compiled, &*self.source(), &context);
-                    outcome.map(|outcome| (bucket, outcome))
-                });
-                computed.collect()
+                let context = |range| self.context(range, cancelled);
+                run_each(compiled, &*self.source(), &context, (start, end))
             }
         }
     }
@@ -320,6 +317,61 @@ pub fn run_query(
     Ok(BucketOutcome { rejected, usage, ..BucketOutcome::of(rows) })
 }
 
+/// Runs the query of a program on each of the buckets from `start` to before `end`, of several only
+/// on those with lines. Buckets that are computed because ranges of pending ones were joined may
+/// have none: a query would count zero lines there, and they may be millions.
+fn run_each(
+    compiled: &Compiled,
+    source: &dyn Source,
+    context: &dyn Fn(TimeRange) -> Context,
+    (start, end): (i64, i64),
+) -> Result<Vec<(i64, BucketOutcome)>, RunError> {
+    let buckets = compiled.buckets();
+    let range = |start: i64, end: i64| TimeRange {
+        start_ns: buckets.start_ns(start),
+        end_ns: buckets.start_ns(end),
+    };
+    let with_lines = match end.saturating_sub(start) > 1 {
+        true => Some(buckets_with_lines(compiled, source, &context(range(start, end)))?),
+        false => None,
+    };
+    let has_lines =
+        |bucket: &i64| with_lines.as_ref().is_none_or(|with_lines| with_lines.contains(bucket));
+    let computed = (start..end).filter(has_lines).map(|bucket| {
+        let context = context(range(bucket, bucket.saturating_add(1)));
+        let outcome = run_query(compiled, source, &context);
+        outcome.map(|outcome| (bucket, outcome))
+    });
+    computed.collect()
+}
+
+/// The buckets in the range of `context` with lines of the type of a program, whether its query
+/// selects them or not: a query may count zero of them.
+fn buckets_with_lines(
+    compiled: &Compiled,
+    source: &dyn Source,
+    context: &Context,
+) -> Result<BTreeSet<i64>, RunError> {
+    let of_type = match &compiled.definition.log_type {
+        Some(log_type) => format!("_type:={}", quote(log_type)),
+        None => "*".to_owned(),
+    };
+    let width_s = compiled.definition.width_s;
+    let stats = format!("{of_type} | stats by (_time:{width_s}s) count() lines");
+    let query = Query::parse(&stats, 0).map_err(|error| RunError::Failed(error.message))?;
+    let buckets = compiled.buckets();
+    let mut found = BTreeSet::new();
+    let mut scratch = Scratch::default();
+    query::run(&query, source, context, &mut |rows| {
+        for index in 0..rows.len() {
+            let time_ns = text::time::parse_timestamp(rows.get(index, "_time", &mut scratch));
+            found.extend(time_ns.map(|time_ns| buckets.at(time_ns)));
+        }
+        ControlFlow::Continue(())
+    })?;
+    Ok(found)
+}
+
 /// Runs the query of a program on each of these buckets, which ascend. Their lines are read once.
 /// A query that reads more than its own lines, such as those of another query inside it, reads the
 /// source for each bucket, as does one whose lines are too large to be held.
@@ -433,6 +485,41 @@ mod tests {
         fn find(&self, _: LineId) -> Result<Option<Arc<Batch>>, SourceError> {
             Ok(None)
         }
+    }
+
+    #[test]
+    fn buckets_without_lines_have_no_rows() {
+        let mut frame = FrameBuilder::new();
+        let origin = Origin::new(Transport::Http, Format::Json, None);
+        for second in [3, 4, 52] {
+            let time_ns = (1_790_000_000 + second) * SECOND_NS;
+            let line = format!(r#"{{"_time":"{}","_msg":"m"}}"#, text::time::format_time(time_ns));
+            frame.push_line(&origin, time_ns, line.as_bytes(), false);
+        }
+        let frame = Arc::new(frame.finish(1, 1).unwrap());
+        let batch = Parser::new(&ParserConfig::default()).unwrap().parse(frame);
+        let block = Block { lines: Arc::new(batch), asked: AtomicUsize::new(0) };
+        let context = |range| Context { range, oldest_first: true, ..Context::default() };
+        let check = |text: &str, expected: &[(i64, &str)]| {
+            let definition = Definition::parse_as("p", Language::LogsQl, text).unwrap();
+            let compiled = Compiled::new(definition).unwrap();
+            let first = compiled.buckets().at(1_790_000_000 * SECOND_NS);
+            let found = run_each(&compiled, &block, &context, (first, first + BUCKETS_MAX));
+            let shown = found.unwrap().into_iter().map(|(bucket, outcome)| {
+                let mut rows = Vec::new();
+                outcome.result.unwrap().iter().for_each(|row| row.write_json(&mut rows));
+                (bucket - first, String::from_utf8(rows).unwrap())
+            });
+            let expected = expected.iter().map(|(bucket, row)| (*bucket, (*row).to_owned()));
+            assert_eq!(shown.collect::<Vec<_>>(), expected.collect::<Vec<_>>(), "{text}");
+        };
+        let all = "# bucket: 10s\n* | stats count() lines";
+        check(all, &[(0, r#"{"lines":2}"#), (5, r#"{"lines":1}"#)]);
+        check(&format!("# type: json\n{all}"), &[(0, r#"{"lines":2}"#), (5, r#"{"lines":1}"#)]);
+        check(&format!("# type: access\n{all}"), &[]);
+        // Lines that the query does not select are counted as none.
+        let none = "# bucket: 10s\nother | stats count() lines";
+        check(none, &[(0, r#"{"lines":0}"#), (5, r#"{"lines":0}"#)]);
     }
 
     #[test]

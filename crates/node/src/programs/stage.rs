@@ -206,6 +206,17 @@ impl ProgramStage {
         Ok(())
     }
 
+    /// Sets the cursor behind all lines, which no program gets; one that was made meanwhile began
+    /// at a cursor of its own.
+    fn pass_over(&self) -> Result<(), String> {
+        let now = self.notes.now()?;
+        let mut noted = lock(&self.noted);
+        if noted.cursor.is_none() || self.registry.runners().is_empty() {
+            noted.cursor = Some(now);
+        }
+        Ok(())
+    }
+
     /// The programs.
     pub fn registry(&self) -> &Registry {
         &self.registry
@@ -272,7 +283,7 @@ impl ProgramStage {
         let cursor = lock(&self.noted).cursor.clone();
         // A program gets the lines that come after it was made.
         let Some(cursor) = cursor.filter(|_| !runners.is_empty()) else {
-            let begun = self.begin_now();
+            let begun = self.pass_over();
             self.note_error(begun.err().map(|error| format!("programs: {error}")));
             return false;
         };
@@ -297,6 +308,11 @@ impl ProgramStage {
         }
         if !seconds_of_any.is_empty() {
             runners.iter().for_each(|runner| runner.note(seconds_of_any.iter().copied()));
+        }
+        // A program that was changed meanwhile has another runner. It took over what the one before
+        // had noted then, which may not be these lines: they are read again.
+        if !is_same(&runners, &self.registry.runners()) {
+            return true;
         }
         let mut noted = lock(&self.noted);
         noted.cursor = Some(next);
@@ -410,8 +426,16 @@ impl ProgramStage {
     }
 }
 
+fn is_same(before: &[Arc<Runner>], now: &[Arc<Runner>]) -> bool {
+    let mut pairs = before.iter().zip(now);
+    before.len() == now.len() && pairs.all(|(before, now)| Arc::ptr_eq(before, now))
+}
+
 /// The thread of the stage. It notes lines itself where no stage is told of new ones.
 pub fn start(stage: &Arc<ProgramStage>, notes_itself: bool) -> Result<StageThread> {
     let stage = Arc::clone(stage);
     StageThread::start("programs", move || stage.run(notes_itself))
 }
+
+#[cfg(test)]
+mod tests;

@@ -125,10 +125,10 @@ pub fn what_changed(ask: &dyn Ask, arguments: &Arguments<'_>) -> Result<Found, S
                 return Err("\"baseline_start\" is not before the window; give an earlier one, or a later \"start\"".into());
             }
             let before = Span { start_ns: before_ns, end_ns: window.start_ns };
-            let scale = window.width_ns() as f64 / before.width_ns() as f64;
             let pipe = format!(
-                "differences {limit} where ({}) scale {scale:.6} | delete with",
-                window.filter()
+                "differences {limit} where ({}) scale {} | delete with",
+                window.filter(),
+                scale(window, before)
             );
             let whole = Span { start_ns: before_ns, end_ns: window.end_ns };
             let [from, to] = window.times().map(|(_, time)| time);
@@ -149,6 +149,12 @@ pub fn what_changed(ask: &dyn Ask, arguments: &Arguments<'_>) -> Result<Found, S
         ),
     };
     Ok(Found { note, data: shown.text })
+}
+
+/// The width of a window as a share of the time before it, with all its digits: a second is few
+/// millionths of a month, and none at all with six digits.
+fn scale(window: Span, before: Span) -> String {
+    (window.width_ns() as f64 / before.width_ns() as f64).to_string()
 }
 
 /// Where the time before a window begins.
@@ -325,6 +331,18 @@ mod tests {
         assert!(error.contains("2026-01-31T11:59:36Z") && error.contains("where"), "{error}");
         assert!(baseline(window, Some(at(7))).is_err());
         assert_eq!(window.filter(), "_time:[2026-01-31T12:00:00Z, 2026-01-31T12:01:40Z)");
+    }
+
+    #[test]
+    fn a_short_window_is_compared_with_a_long_time() {
+        let window = Span { start_ns: at(0), end_ns: at(1) };
+        for days in [1, 30, 3_650] {
+            let before = Span { start_ns: at(-days * 86_400), end_ns: at(0) };
+            let text = scale(window, before);
+            let expected = 1.0 / (days as f64 * 86_400.0);
+            let found: f64 = text.parse().unwrap();
+            assert!((found / expected - 1.0).abs() < 1e-9 && !text.contains('e'), "{text}");
+        }
     }
 
     #[test]
