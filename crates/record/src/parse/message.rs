@@ -195,7 +195,7 @@ impl Parser {
             self.put_found_in_message(&found, opening, line, rows);
         }
         for (name, value) in &export.resource {
-            match rows.key_id(name) {
+            match rows.sent_id(name, context.given) {
                 Some(id) if rows.has_room(id) && rows.builder.get(id).is_none() => {
                     rows.builder.push_made(id, value.as_bytes());
                 }
@@ -517,8 +517,14 @@ impl Parser {
         line: &Line<'_>,
         rows: &mut RowsBuilder<'_>,
     ) {
-        let written = slow_log::parse(message, |name, value| match rows.key_id(name) {
-            Some(id) if rows.has_room(id) => rows.put_as(id, value),
+        let given = given(opening.has_head, line.origin);
+        let written = slow_log::parse(message, |name, value| match rows.sent_id(name, given) {
+            Some(id) if rows.has_room(id) => {
+                rows.put_as(id, value);
+                if name == "level" {
+                    rows.set_text_level();
+                }
+            }
             Some(_) => {}
             None => rows.no_room(),
         });
