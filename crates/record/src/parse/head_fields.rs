@@ -3,7 +3,7 @@
 use super::head::Head;
 use super::row::{self, GivenFields, Own, RowsBuilder};
 use super::syslog::{self, Expect};
-use super::{Parser, RequestedParser, cri, given, level, time};
+use super::{Parser, RequestedParser, cri, given, json, level, time};
 use crate::batch::FieldId;
 use crate::frame::{Format, Line, Origin};
 
@@ -59,11 +59,11 @@ impl Parser {
         rows: &mut RowsBuilder<'_>,
     ) {
         let scratch = &mut self.scratch;
-        syslog::structured(structured, |id, param| {
+        syslog::structured(structured, |element, param| {
             scratch.clear();
-            scratch.extend_from_slice(id);
+            scratch.extend_from_slice(element);
             if let Some((name, _)) = param {
-                if !id.is_empty() {
+                if !element.is_empty() {
                     scratch.push(b'.');
                 }
                 scratch.extend_from_slice(name);
@@ -82,8 +82,11 @@ impl Parser {
             if !rows.has_room(id) {
                 return;
             }
-            if is_given && !name.starts_with('_') {
-                put_aside(name, id, value, rows);
+            match is_given {
+                true if !name.starts_with('_') => put_aside(name, id, value, rows),
+                // RFC 5424 has parameters that occur several times, such as `ip` of `origin`.
+                false if !element.is_empty() && is_there(rows) => rows.note(json::TWICE),
+                _ => {}
             }
             if memchr::memchr(b'\\', value).is_none() {
                 rows.put_as(id, value);

@@ -45,6 +45,11 @@ fn rfc5424() {
                 r#"<15>1 - - a - - [x y="q\"b\\c\]d\e"] m"#,
                 r#"_msg=m|app_name=a|facility=1|facility_keyword=user|level=debug|_level=debug|priority=15|severity=7|x.y=q"b\c]d\e"#,
             ),
+            // A parameter that occurs twice, as RFC 5424 section 7.2 allows.
+            (
+                r#"<15>1 - - a - - [origin ip="192.0.2.1" ip="192.0.2.9"] m"#,
+                "_msg=m|_note=a key occurs twice, its last value counts|app_name=a|facility=1|facility_keyword=user|level=debug|_level=debug|origin.ip=192.0.2.9|priority=15|severity=7",
+            ),
             // Broken structured data.
             (
                 "<15>1 - - a - - [x y=\"1\" m",
