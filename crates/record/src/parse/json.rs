@@ -610,7 +610,7 @@ impl<'a> ObjectParse<'a, '_, '_> {
         let named = self.line_context.names.host;
         let is_site = |rank: u8| {
             named.is_empty()
-                && HOSTS[usize::from(rank)] == HOST
+                && HOSTS[usize::from(rank)].eq_ignore_ascii_case(HOST)
                 && self.memory.marks.has(Marks::REQUEST)
         };
         let chosen =
