@@ -108,9 +108,12 @@ pub(crate) fn zone(text: &[u8], at: &mut usize) -> Option<WrittenZone> {
 /// Whether a word goes on behind the name of a zone: `MSK-SW1` and `EST.example` are names of
 /// hosts. `EST-0500` is a zone.
 fn goes_on(behind: &[u8]) -> bool {
-    let is_joined =
-        matches!(behind, [b'-' | b'_' | b'.', next, ..] if next.is_ascii_alphanumeric());
-    is_joined && numeric(behind).is_none_or(|(_, length)| length == 3)
+    is_joined(behind) && numeric(behind).is_none_or(|(_, length)| length == 3)
+}
+
+/// Whether a sign within names of hosts, and more of the name, follows.
+pub(crate) fn is_joined(behind: &[u8]) -> bool {
+    matches!(behind, [b'-' | b'_' | b'.', next, ..] if next.is_ascii_alphanumeric())
 }
 
 /// As Java writes it in full.
