@@ -163,10 +163,6 @@ impl Parser {
                 found
             }
         };
-        if rows.level_keys()[0].and_then(|id| rows.builder.get(id)) == Some(b"") {
-            // The value of the head replaces it.
-            rows.set_apart();
-        }
         self.put_found(&found, object, opening, rows);
         match found.docker {
             Some(value) => {

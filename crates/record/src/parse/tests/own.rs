@@ -207,6 +207,31 @@ fn names_of_own_fields_outside_of_objects() {
     }
 }
 
+/// No row has two levels, and none loses its level to another row.
+#[test]
+fn an_empty_level_gives_way_to_that_of_the_head() {
+    let head = "<13>Nov 21 12:00:00 h a[7]: ";
+    for (empty, other) in [
+        ("ts=2026-11-21T12:00:00Z level= msg=x", "ts=2026-11-21T12:00:00Z msg=x"),
+        (r#"{"level":"","msg":"x"}"#, r#"{"msg":"x"}"#),
+        (
+            r#"{"log":"{\"level\":\"\",\"msg\":\"x\"}\n","stream":"stdout"}"#,
+            r#"{"log":"{\"msg\":\"x\"}\n","stream":"stdout"}"#,
+        ),
+    ] {
+        let (empty, other) = (format!("{head}{empty}"), format!("{head}{other}"));
+        for turn in [[&empty, &other, &empty, &other], [&other, &empty, &other, &empty]] {
+            let lines = turn.map(|line| line.as_bytes());
+            let batch = parse_with(&ParserConfig::default(), &syslog_udp(), &lines);
+            for (row, line) in batch.rows().zip(turn) {
+                let levels = row.fields().filter(|(id, _)| batch.name(*id) == "level");
+                let levels: Vec<&[u8]> = levels.map(|(_, value)| value).collect();
+                assert_eq!(levels, [&b"notice"[..]], "{line}");
+            }
+        }
+    }
+}
+
 #[test]
 fn structured_data_hides_neither_the_message_nor_the_head() {
     let parsed = |data: &str| {
