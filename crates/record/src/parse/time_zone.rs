@@ -152,7 +152,8 @@ fn region_behind(text: &[u8]) -> usize {
 fn region(name: &[u8]) -> Option<WrittenZone> {
     let name = std::str::from_utf8(name).ok()?;
     let is_name = name.starts_with(|c: char| c.is_ascii_uppercase()) && name.contains('/');
-    Zone::named(name).filter(|_| is_name).map(WrittenZone::Known)
+    // Looked up last: most words behind a time are none.
+    is_name.then(|| Zone::named(name)).flatten().map(WrittenZone::Known)
 }
 
 /// Seconds east of UTC of `+01:00`, `+0100` or `+01` at the start, and its length.

@@ -121,6 +121,13 @@ fn rfc3164() {
                 "_msg=x|app_name=postfix/smtpd|hostname=h|proc_id=9",
             ),
             ("<34>Nov 21 12:00:00 h app[12] x", "_msg=x|app_name=app|hostname=h|proc_id=12"),
+            // As systemd names its processes; other words in parentheses are text.
+            (
+                "<34>Nov 21 12:00:00 h (systemd)[7]: x",
+                "_msg=x|app_name=(systemd)|hostname=h|proc_id=7",
+            ),
+            ("<34>Nov 21 12:00:00 h (systemd)[7] x", "_msg=(systemd)[7] x|hostname=h"),
+            ("<34>Nov 21 12:00:00 h (root) x: y", "_msg=(root) x: y|hostname=h"),
             ("<34>Nov 21 12:00:00 h app[]: x", "_msg=x|app_name=app|hostname=h"),
             ("<34>Nov 21 12:00:00 h kernel:[ 1.5] x", "_msg=[ 1.5] x|app_name=kernel|hostname=h"),
             ("<34>Nov 21 12:00:00 h app:", "_msg=|app_name=app|hostname=h"),
