@@ -17,6 +17,7 @@ const TIMED: &[Text] = &[
     ("2026-01-31T12:00:00.735Z warning vpxd[47756] [Originator@6876 sub=x] y", "warning"),
     ("2026-01-31T12:00:00.735Z verbose hostd[2099] [Originator@6876 sub=x] y", "debug"),
     ("2026-01-31T12:00:00.677+0000 E STORAGE  [initandlisten] failed", "error"),
+    ("2026-01-31T12:00:00.677+0000 E  STORAGE  [initandlisten] failed", "error"),
     ("2026-01-31T12:00:00.677+0000 D2 REPL     [conn1] x", "debug"),
     ("2026-01-31T12:00:00+00:00 err rbd  [22968]lotus:ERROR:no answer", "error"),
     ("2026-01-31T12:00:00Z crit: disk full", "critical"),
