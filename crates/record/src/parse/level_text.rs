@@ -190,6 +190,12 @@ pub(crate) fn of_timed(line: &[u8], time_bytes: usize) -> Option<&'static str> {
             return Some(level);
         }
         ([letter], [b' ', b'|', b' ', ..]) => return from_letter(*letter),
+        // Telegraf
+        ([letter @ (b'E' | b'W' | b'I' | b'D' | b'T')], [b'!', b' ', ..])
+            if rest.starts_with(b" ") =>
+        {
+            return from_letter(*letter);
+        }
         ([letter @ (b'F' | b'E' | b'W' | b'I' | b'D')], [b' ', name @ ..])
             if rest.starts_with(b"] ") =>
         {
@@ -661,6 +667,8 @@ mod tests {
             ("2026", " I AM", None),
             ("2026", " I  NETWORK  [conn1] x", Some("info")),
             ("2026", " I  AM", None),
+            ("2026", " W! [inputs.x] y", Some("warning")),
+            ("2026", " A! x", None),
             ("2026", " I   AM HERE", None),
             ("2026", " * x", None),
             ("2026", " notice that", None),

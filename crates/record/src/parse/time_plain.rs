@@ -110,7 +110,7 @@ const FORMS: [&str; 82] = [
 
 /// Forms that are tried last, and never first: days without a time, which begin other forms, and
 /// times without seconds.
-const LAST_FORMS: [&str; 11] = [
+const LAST_FORMS: [&str; 12] = [
     "Y/M/D h:m!",
     "D.M.Y h:m!",
     "n/e/Y H:m!",
@@ -122,6 +122,7 @@ const LAST_FORMS: [&str; 11] = [
     "D.M.Y!",
     "[Y-M-D!",
     ZABBIX,
+    "[#] I", // NATS: the process, then the time
 ];
 
 /// The process, then the time.
@@ -583,6 +584,7 @@ mod tests {
             ("20260131T120000Z x", 1_769_860_800, 0),
             ("   712:20260131:120000.250 server #0 started", 1_769_860_800, 250_000_000),
             ("123456:20260131:120000.250 [Z3001] x", 1_769_860_800, 250_000_000),
+            ("[712] 2026/01/31 12:00:00.250000 [INF] x", 1_769_860_800, 250_000_000),
             (
                 "\u{1b}[2m2026-01-31T12:00:00.250Z\u{1b}[0m \u{1b}[32m INFO\u{1b}[0m x",
                 1_769_860_800,
@@ -648,6 +650,7 @@ mod tests {
             "out 12 12:00",
             "712:20261331:120000.250 x",
             "712:20260131:120000 x",
+            "[712] 12:00:00 x",
         ] {
             assert_eq!(find(line.as_bytes(), &mut 0), None, "{line}");
         }

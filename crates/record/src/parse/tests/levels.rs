@@ -19,6 +19,8 @@ const TIMED: &[Text] = &[
     ("2026-01-31T12:00:00.677+0000 E STORAGE  [initandlisten] failed", "error"),
     ("2026-01-31T12:00:00.677+0000 E  STORAGE  [initandlisten] failed", "error"),
     ("2026-01-31T12:00:00.677+0000 D2 REPL     [conn1] x", "debug"),
+    ("2026-01-31T12:00:00Z E! [outputs.influxdb] failed", "error"),
+    ("[1] 2026/01/31 12:00:00.123456 [ERR] failed", "error"),
     ("2026-01-31T12:00:00+00:00 err rbd  [22968]lotus:ERROR:no answer", "error"),
     ("2026-01-31T12:00:00Z crit: disk full", "critical"),
     ("2026-01-31T12:00:00.735Z [ERROR] core: failed", "error"),
