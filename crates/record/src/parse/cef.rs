@@ -41,7 +41,9 @@ pub(crate) fn parse<'a>(message: &'a [u8], mut each: impl FnMut(&str, &'a [u8]))
     })
 }
 
-/// Pairs whose values may contain blanks: a value extends to the last blank before the next `=`.
+/// Pairs whose values may contain blanks: a value extends to the blank before the next key. A `=`
+/// that no blank and key precede is a part of the value: senders leave it as it is in addresses
+/// (`request=http://x/?a=b`).
 pub(crate) fn extension<'a>(
     text: &'a [u8],
     each: &mut dyn FnMut(&'a [u8], &'a [u8]),
@@ -51,14 +53,26 @@ pub(crate) fn extension<'a>(
         let equals = unescaped(rest, b'=')?;
         let (key, behind) = (&rest[..equals], &rest[equals + 1..]);
         (!key.is_empty() && !key.contains(&b' ')).then_some(())?;
-        let end = match unescaped(behind, b'=') {
-            Some(next) => memchr::memrchr(b' ', &behind[..next])?,
-            None => behind.len(),
-        };
+        let end = next_key(behind).unwrap_or(behind.len());
         each(key, &behind[..end]);
         rest = behind[end..].trim_ascii_start();
     }
     Some(())
+}
+
+/// Offset of the blank before the next key.
+fn next_key(text: &[u8]) -> Option<usize> {
+    let is_of_key =
+        |b: &&u8| b.is_ascii_alphanumeric() || matches!(**b, b'_' | b'.' | b'-' | b'[' | b']');
+    let mut at = 0;
+    loop {
+        at += unescaped(text.get(at..)?, b'=')?;
+        let key = text[..at].iter().rev().take_while(is_of_key).count();
+        if key > 0 && text[..at - key].ends_with(b" ") {
+            return Some(at - key - 1);
+        }
+        at += 1;
+    }
 }
 
 /// Offset of the first unescaped `byte`.
@@ -117,6 +131,12 @@ mod tests {
                 "CEF:0|a\\|b|c|d|e|f\\\\|3|msg=a b c\\=d act=x y",
                 "version=0;device_vendor=a|b;device_product=c;device_version=d;device_event_class_id=e;\
                  name=f\\;severity=3;extension.msg=a b c=d;extension.act=x y",
+            ),
+            (
+                "CEF:0|a|b|c|d|e|3|request=http://x/?a=b&c=d msg=1 = 1 x?y=z act[0]=ok end=",
+                "version=0;device_vendor=a;device_product=b;device_version=c;device_event_class_id=d;\
+                 name=e;severity=3;extension.request=http://x/?a=b&c=d;extension.msg=1 = 1 x?y=z;\
+                 extension.act[0]=ok;extension.end=",
             ),
             (
                 "CEF:0|a|b|c|d|e|f|",

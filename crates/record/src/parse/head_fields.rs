@@ -3,7 +3,8 @@
 use super::head::Head;
 use super::row::{self, GivenFields, Own, RowsBuilder};
 use super::syslog::{self, Expect};
-use super::{Parser, RequestedParser, cri, given, level, time};
+use super::{Parser, RequestedParser, cri, given, json, level, time};
+use crate::batch::FieldId;
 use crate::frame::{Format, Line, Origin};
 
 impl Parser {
@@ -49,6 +50,8 @@ impl Parser {
     }
 
     /// Parameters as `ID.NAME`; an element without parameters as a field `ID` with an empty value.
+    /// A parameter outside an element may have the name of a part of the head: the value of the
+    /// head is then stored as `syslog.NAME`.
     pub(super) fn put_structured(
         &mut self,
         structured: &[u8],
@@ -56,30 +59,34 @@ impl Parser {
         rows: &mut RowsBuilder<'_>,
     ) {
         let scratch = &mut self.scratch;
-        syslog::structured(structured, |id, param| {
+        syslog::structured(structured, |element, param| {
             scratch.clear();
-            scratch.extend_from_slice(id);
+            scratch.extend_from_slice(element);
             if let Some((name, _)) = param {
-                if !id.is_empty() {
+                if !element.is_empty() {
                     scratch.push(b'.');
                 }
                 scratch.extend_from_slice(name);
             }
             let name = std::str::from_utf8(scratch).expect("names are ASCII");
-            // The empty value of an element without parameters does not hide another value.
+            // An empty value, as that of an element without parameters, does not hide another one.
             let is_there = |rows: &RowsBuilder<'_>| {
                 rows.builder.known_id(name).is_some_and(|id| rows.builder.get(id).is_some())
             };
-            if param.is_none()
-                && (row::is_taken(name) || row::is_given(name, given) || is_there(rows))
-            {
+            let value = param.map_or(&b""[..], |(_, value)| value);
+            let is_given = row::is_given(name, given);
+            if value.is_empty() && (row::is_taken(name) || is_given || is_there(rows)) {
                 return;
             }
-            let id = rows.key_id(name);
-            let Some(id) = id else { return rows.no_room() };
-            let value = param.map_or(&b""[..], |(_, value)| value);
+            let Some(id) = rows.sent_id(name, given) else { return rows.no_room() };
             if !rows.has_room(id) {
                 return;
+            }
+            match is_given {
+                true if !name.starts_with('_') => put_aside(name, id, value, rows),
+                // RFC 5424 has parameters that occur several times, such as `ip` of `origin`.
+                false if !element.is_empty() && is_there(rows) => rows.note(json::TWICE),
+                _ => {}
             }
             if memchr::memchr(b'\\', value).is_none() {
                 rows.put_as(id, value);
@@ -163,6 +170,18 @@ fn put_part(own: Own, part: &[u8], rows: &mut RowsBuilder<'_>) {
         return;
     }
     rows.put_some(own, part);
+}
+
+/// Stores the value that a field has from the head as `syslog.NAME`, because structured data sends
+/// another one under that name.
+fn put_aside(name: &str, id: FieldId, sent: &[u8], rows: &mut RowsBuilder<'_>) {
+    let of_head = rows.builder.get(id).filter(|value| !value.is_empty() && *value != sent);
+    let Some(of_head) = of_head.map(<[u8]>::to_vec) else { return };
+    let Some(beside) = rows.key_id(&format!("syslog.{name}")) else { return rows.no_room() };
+    // The value of a further parameter of that name is not that of the head.
+    if rows.has_room(beside) && rows.builder.get(beside).is_none() {
+        rows.builder.push_made(beside, &of_head);
+    }
 }
 
 /// Writes a property of the head as one of our words.

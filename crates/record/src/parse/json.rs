@@ -40,7 +40,7 @@ pub const JSON_DEPTH_MAX: usize = 16;
 const SEEN_MAX: usize = 256;
 
 /// Notes about an object.
-const TWICE: &str = "a key occurs twice, its last value counts";
+pub(super) const TWICE: &str = "a key occurs twice, its last value counts";
 const HALVES: &str = "half a surrogate pair in JSON, U+FFFD stored";
 
 /// The role of a key.
@@ -610,7 +610,7 @@ impl<'a> ObjectParse<'a, '_, '_> {
         let named = self.line_context.names.host;
         let is_site = |rank: u8| {
             named.is_empty()
-                && HOSTS[usize::from(rank)] == HOST
+                && HOSTS[usize::from(rank)].eq_ignore_ascii_case(HOST)
                 && self.memory.marks.has(Marks::REQUEST)
         };
         let chosen =

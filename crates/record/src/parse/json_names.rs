@@ -321,7 +321,7 @@ pub(crate) const HOSTS: [&str; 25] = [
     "Resource.host.name", // OpenTelemetry, as ClickHouse and others name it
     "resource.host.name",
 ];
-/// In requests this is the site.
+/// In requests this is the site, also with capitals.
 pub(crate) const HOST: &str = "host";
 
 const PARTS: [(&str, Part); 8] = [
@@ -335,7 +335,7 @@ const PARTS: [(&str, Part); 8] = [
     ("timestampNanos", Part::Nanos),
 ];
 
-const MARKED: [(&str, Marks); 31] = [
+const MARKED: [(&str, Marks); 34] = [
     ("pid", Marks::PID),
     ("hostname", Marks::HOSTNAME),
     ("v", Marks::V),
@@ -368,6 +368,10 @@ const MARKED: [(&str, Marks); 31] = [
     ("http_user_agent", Marks::REQUEST),
     ("user_agent", Marks::REQUEST),
     ("http_host", Marks::REQUEST),
+    // ASP.NET Core
+    ("Scheme", Marks::REQUEST),
+    ("QueryString", Marks::REQUEST),
+    ("RequestMethod", Marks::REQUEST),
 ];
 
 type Known = HashMap<&'static str, (Use, Marks), foldhash::fast::RandomState>;

@@ -172,10 +172,12 @@ pub(crate) fn of_timed(line: &[u8], time_bytes: usize) -> Option<&'static str> {
     let first = &rest[start.unwrap_or(rest.len())..];
     let length = first.iter().take(16).position(|b| !is_word(*b)).unwrap_or(first.len().min(16));
     match (&first[..length], &first[length..]) {
-        ([letter] | [letter, b'1'..=b'5'], [b' ', next, ..])
+        // MongoDB 4.2 fills a letter alone with a second blank.
+        ([letter] | [letter, b'1'..=b'5'], [b' ', b' ', next, ..] | [b' ', next, ..])
             if next.is_ascii_uppercase() && rest.starts_with(b" ") =>
         {
-            let words = first[length + 1..].iter().take_while(|b| b.is_ascii_uppercase()).count();
+            let name = first[length..].trim_ascii_start();
+            let words = name.iter().take_while(|b| b.is_ascii_uppercase()).count();
             if words >= 3 && matches!(letter, b'F' | b'E' | b'W' | b'I' | b'D') {
                 return from_letter(*letter);
             }
@@ -188,6 +190,12 @@ pub(crate) fn of_timed(line: &[u8], time_bytes: usize) -> Option<&'static str> {
             return Some(level);
         }
         ([letter], [b' ', b'|', b' ', ..]) => return from_letter(*letter),
+        // Telegraf
+        ([letter @ (b'E' | b'W' | b'I' | b'D' | b'T')], [b'!', b' ', ..])
+            if rest.starts_with(b" ") =>
+        {
+            return from_letter(*letter);
+        }
         ([letter @ (b'F' | b'E' | b'W' | b'I' | b'D')], [b' ', name @ ..])
             if rest.starts_with(b"] ") =>
         {
@@ -657,6 +665,11 @@ mod tests {
             ("2026", " information is missing", None),
             ("2026", " I am here", None),
             ("2026", " I AM", None),
+            ("2026", " I  NETWORK  [conn1] x", Some("info")),
+            ("2026", " I  AM", None),
+            ("2026", " W! [inputs.x] y", Some("warning")),
+            ("2026", " A! x", None),
+            ("2026", " I   AM HERE", None),
             ("2026", " * x", None),
             ("2026", " notice that", None),
             ("Warnings", " x", None),

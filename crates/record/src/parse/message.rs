@@ -163,10 +163,6 @@ impl Parser {
                 found
             }
         };
-        if rows.level_keys()[0].and_then(|id| rows.builder.get(id)) == Some(b"") {
-            // The value of the head replaces it.
-            rows.set_apart();
-        }
         self.put_found(&found, object, opening, rows);
         match found.docker {
             Some(value) => {
@@ -195,7 +191,7 @@ impl Parser {
             self.put_found_in_message(&found, opening, line, rows);
         }
         for (name, value) in &export.resource {
-            match rows.key_id(name) {
+            match rows.sent_id(name, context.given) {
                 Some(id) if rows.has_room(id) && rows.builder.get(id).is_none() => {
                     rows.builder.push_made(id, value.as_bytes());
                 }
@@ -517,8 +513,14 @@ impl Parser {
         line: &Line<'_>,
         rows: &mut RowsBuilder<'_>,
     ) {
-        let written = slow_log::parse(message, |name, value| match rows.key_id(name) {
-            Some(id) if rows.has_room(id) => rows.put_as(id, value),
+        let given = given(opening.has_head, line.origin);
+        let written = slow_log::parse(message, |name, value| match rows.sent_id(name, given) {
+            Some(id) if rows.has_room(id) => {
+                rows.put_as(id, value);
+                if name == "level" {
+                    rows.set_text_level();
+                }
+            }
             Some(_) => {}
             None => rows.no_room(),
         });

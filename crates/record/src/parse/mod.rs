@@ -527,8 +527,12 @@ impl Parser {
 }
 
 /// Groups messages whose rows may share the fields of a head: messages of one kind that also agree
-/// in having `level` and `_level` or not.
+/// in having `level` and `_level` or not. A row whose `level` is empty is marked as one that shares
+/// nothing: the value of the head replaces it.
 fn variant(kind: MessageKind, rows: &mut RowsBuilder<'_>) -> usize {
+    if rows.level_keys()[0].and_then(|id| rows.builder.get(id)) == Some(b"") {
+        rows.set_apart();
+    }
     let (has_level, is_severe) = match kind {
         MessageKind::Plain => (rows.has_text_level(), rows.has(Own::Severe)),
         MessageKind::Access => (false, true),

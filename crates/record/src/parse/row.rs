@@ -323,6 +323,19 @@ impl<'f> RowsBuilder<'f> {
         self.builder.known_id(name)
     }
 
+    /// The number of a name from the line that may be one of Loginson's own, as
+    /// [`key_id`](Self::key_id): a name that lines are given marks the row, and a name with a fixed
+    /// meaning gets the prefix `json.`.
+    pub fn sent_id(&mut self, name: &str, given: GivenFields) -> Option<FieldId> {
+        if is_given(name, given) {
+            self.set_apart();
+        }
+        match is_taken(name) {
+            true => self.key_id(&format!("json.{name}")),
+            false => self.key_id(name),
+        }
+    }
+
     /// The number of a name of a server's field, as [`key_id`](Self::key_id).
     #[inline]
     pub fn server_id(&mut self, name: Name) -> Option<FieldId> {

@@ -30,7 +30,10 @@ pub(crate) fn tag(head: &mut Head<'_>) -> bool {
         return mnemonic(head);
     }
     let window = &message[..message.len().min(TAG_BYTES_MAX)];
-    if matches!(window.first(), None | Some(b'{' | b'"' | b'\'' | b'<' | b'(' | b'[' | b'=')) {
+    if matches!(window.first(), None | Some(b'{' | b'"' | b'\'' | b'<' | b'[' | b'=')) {
+        return false;
+    }
+    if window.first() == Some(&b'(') && !is_of_systemd(window) {
         return false;
     }
     let Some(end) = window.iter().position(|b| matches!(b, b' ' | b':' | b'[' | b'\t')) else {
@@ -79,6 +82,17 @@ pub(crate) fn tag(head: &mut Head<'_>) -> bool {
     (head.app_name, head.proc_id) = (name, proc_id);
     head.message = behind.strip_prefix(b" ").unwrap_or(behind);
     true
+}
+
+/// `(systemd)[712]:`: so systemd names a process before it executes a program in it.
+fn is_of_systemd(window: &[u8]) -> bool {
+    let Some(close) = memchr::memchr(b')', window) else { return false };
+    let Some(inner) = window[close + 1..].strip_prefix(b"[") else { return false };
+    let digits = inner.iter().take_while(|b| b.is_ascii_digit()).count();
+    close > 1
+        && window[1..close].iter().all(is_of_program)
+        && digits > 0
+        && inner[digits..].starts_with(b"]:")
 }
 
 /// `java.io.IOException`: the first line of a trace whose sender sends it line by line.

@@ -377,7 +377,8 @@ pub(crate) fn of_twelve(hour: u32, text: &[u8], at: &mut usize) -> u32 {
         [half @ (b'a' | b'p'), b'.', b'm', b'.', ..] => (*half == b'p', 4),
         _ => return hour,
     };
-    if rest.get(blank + length).is_some_and(u8::is_ascii_alphanumeric) {
+    let behind = &rest[blank + length..];
+    if behind.first().is_some_and(u8::is_ascii_alphanumeric) || time_zone::is_joined(behind) {
         return hour;
     }
     *at += blank + length;

@@ -110,7 +110,7 @@ const FORMS: [&str; 82] = [
 
 /// Forms that are tried last, and never first: days without a time, which begin other forms, and
 /// times without seconds.
-const LAST_FORMS: [&str; 10] = [
+const LAST_FORMS: [&str; 12] = [
     "Y/M/D h:m!",
     "D.M.Y h:m!",
     "n/e/Y H:m!",
@@ -121,7 +121,12 @@ const LAST_FORMS: [&str; 10] = [
     "Y.M.D!",
     "D.M.Y!",
     "[Y-M-D!",
+    ZABBIX,
+    "[#] I", // NATS: the process, then the time
 ];
+
+/// The process, then the time.
+const ZABBIX: &str = "#:YMD:hms.f";
 
 const fn starts_with(form: &str, b: u8) -> bool {
     match form.as_bytes()[0] {
@@ -242,11 +247,11 @@ fn of_one_program(line: &[u8], memo: &mut usize) -> Option<(Written, usize)> {
         }
         [b'0'..=b'9' | b'[', ..] => LAST_FORMS.iter().find_map(|form| fit(form, line)),
         [b'A'..=b'Z', ..] => fit("b d, Y H:m!", line),
-        // Consul indents its lines.
+        // Consul indents its lines, Zabbix the numbers of its processes.
         [b' ', ..] => {
             let blanks = line.iter().take(BLANKS_MAX + 1).take_while(|b| **b == b' ').count();
             line.get(blanks).filter(|b| b.is_ascii_digit() && blanks <= BLANKS_MAX)?;
-            fit_at("I", blanks)
+            fit_at("I", blanks).or_else(|| fit_at(ZABBIX, blanks))
         }
         _ => None,
     };
@@ -577,6 +582,9 @@ mod tests {
             ("[1769860800] SERVICE ALERT: h", 1_769_860_800, 0),
             ("20260131T12:00:00 x", 1_769_860_800, 0),
             ("20260131T120000Z x", 1_769_860_800, 0),
+            ("   712:20260131:120000.250 server #0 started", 1_769_860_800, 250_000_000),
+            ("123456:20260131:120000.250 [Z3001] x", 1_769_860_800, 250_000_000),
+            ("[712] 2026/01/31 12:00:00.250000 [INF] x", 1_769_860_800, 250_000_000),
             (
                 "\u{1b}[2m2026-01-31T12:00:00.250Z\u{1b}[0m \u{1b}[32m INFO\u{1b}[0m x",
                 1_769_860_800,
@@ -640,6 +648,9 @@ mod tests {
             "Jan 32, 2026 12:00:00 PM",
             "set 5 of 6",
             "out 12 12:00",
+            "712:20261331:120000.250 x",
+            "712:20260131:120000 x",
+            "[712] 12:00:00 x",
         ] {
             assert_eq!(find(line.as_bytes(), &mut 0), None, "{line}");
         }

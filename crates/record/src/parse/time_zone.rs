@@ -96,23 +96,41 @@ pub(crate) fn zone(text: &[u8], at: &mut usize) -> Option<WrittenZone> {
         }
         _ => return None,
     };
-    if rest.get(length).is_some_and(u8::is_ascii_alphanumeric) {
+    let behind = &rest[length..];
+    let is_word = skipped == 1 && rest[0].is_ascii_alphabetic();
+    if behind.first().is_some_and(u8::is_ascii_alphanumeric) || (is_word && goes_on(behind)) {
         return None;
     }
-    *at += skipped + length + region_behind(&rest[length..]);
+    *at += skipped + length + region_behind(behind);
     Some(zone)
+}
+
+/// Whether a word goes on behind the name of a zone: `MSK-SW1` and `EST.example` are names of
+/// hosts. `EST-0500` is a zone.
+fn goes_on(behind: &[u8]) -> bool {
+    is_joined(behind) && numeric(behind).is_none_or(|(_, length)| length == 3)
+}
+
+/// Whether a sign within names of hosts, and more of the name, follows.
+pub(crate) fn is_joined(behind: &[u8]) -> bool {
+    matches!(behind, [b'-' | b'_' | b'.', next, ..] if next.is_ascii_alphanumeric())
 }
 
 /// As Java writes it in full.
 const LONG_UTC: &[u8] = b"Coordinated Universal Time";
 
-/// `+01:00` or `+1` behind `UTC` or `GMT`.
+/// `+01:00`, `+1` or `+5:30` behind `UTC` or `GMT`.
 fn behind_utc(text: &[u8]) -> (i32, usize) {
     match (numeric(text), text) {
         (Some(found), _) => found,
-        (None, [sign @ (b'+' | b'-'), hour @ b'0'..=b'9', ..]) => {
-            let offset_s = i32::from(hour - b'0') * 3600;
-            (if *sign == b'-' { -offset_s } else { offset_s }, 2)
+        (None, [sign @ (b'+' | b'-'), hour @ b'0'..=b'9', behind @ ..]) => {
+            let minutes = match behind {
+                [b':', ..] => super::time::two(behind, 1).filter(|minutes| *minutes < 60),
+                _ => None,
+            };
+            let offset_s = i32::from(hour - b'0') * 3600 + minutes.unwrap_or(0) as i32 * 60;
+            let length = if minutes.is_some() { 5 } else { 2 };
+            (if *sign == b'-' { -offset_s } else { offset_s }, length)
         }
         _ => (0, 0),
     }
@@ -134,7 +152,8 @@ fn region_behind(text: &[u8]) -> usize {
 fn region(name: &[u8]) -> Option<WrittenZone> {
     let name = std::str::from_utf8(name).ok()?;
     let is_name = name.starts_with(|c: char| c.is_ascii_uppercase()) && name.contains('/');
-    Zone::named(name).filter(|_| is_name).map(WrittenZone::Known)
+    // Looked up last: most words behind a time are none.
+    is_name.then(|| Zone::named(name)).flatten().map(WrittenZone::Known)
 }
 
 /// Seconds east of UTC of `+01:00`, `+0100` or `+01` at the start, and its length.
@@ -253,6 +272,20 @@ mod tests {
             (" UTC x", Some((offset(0), 4))),
             (" UTC+2 x", Some((offset(7200), 6))),
             (" GMT+01:00: x", Some((offset(3600), 10))),
+            // As Java and JavaScript write it in short.
+            (" GMT+5:30: x", Some((offset(19_800), 9))),
+            (" UTC-3:30", Some((offset(-12_600), 9))),
+            (" GMT+2: x", Some((offset(7200), 6))),
+            (" GMT+5:61", Some((offset(18_000), 6))),
+            (" EST-0500 x", Some((offset(-18_000), 4))),
+            // Names of hosts.
+            (" MSK-SW1 x", None),
+            (" MSK-01 x", None),
+            (" UTC-fw1 x", None),
+            (" CET_gw x", None),
+            (" EST.example x", None),
+            (" CET - x", Some((offset(3600), 4))),
+            (" UTC. x", Some((offset(0), 4))),
             ("[UTC] x", Some((offset(0), 5))),
             (" CEST [12] x", Some((offset(7200), 5))),
             (" EDT: %SYS", Some((offset(-14_400), 4))),

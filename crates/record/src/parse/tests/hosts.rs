@@ -357,6 +357,12 @@ fn hosts_of_objects() {
         // The site that was asked for.
         (r#"{"host":"www.example.com","request_method":"GET","status":200}"#, ""),
         (r#"{"host":"www.example.com","uri":"/","status":200}"#, ""),
+        (
+            r#"{"@t":"2026-11-21T12:00:00Z","@mt":"m","Method":"GET","Scheme":"https","Host":"www.example.com","QueryString":"","MachineName":"web1"}"#,
+            "web1",
+        ),
+        (r#"{"RequestMethod":"GET","Host":"www.example.com","@mt":"m"}"#, ""),
+        (r#"{"Host":"web1","Method":"Save","Message":"m"}"#, "web1"),
     ];
     for (line, host) in rows {
         let host = if host.is_empty() { String::new() } else { format!(",hostname=\"{host}\"") };

@@ -45,6 +45,37 @@ fn access_lines() {
     }
 }
 
+/// A client may send any user, whether it is known or not: blanks in it hide nothing.
+#[test]
+fn users_with_blanks() {
+    let tail = r#"[17/May/2015:10:05:03 +0000] "GET / HTTP/1.1" 401 12"#;
+    for user in ["John Doe", "a b c d", " a", "[17/May/2015:10:05:03 +0000] x", "a ["] {
+        let rows = [
+            (format!("192.0.2.3 - {user} {tail}"), ""),
+            (format!("shop.example:443 192.0.2.3 - {user} {tail}"), "vhost=shop.example:443|"),
+        ];
+        for (line, vhost) in rows {
+            let expected = format!(
+                "{vhost}bytes=12|client_ip=192.0.2.3|_level=warning|method=GET|path=/|\
+                 protocol=HTTP/1.1|status=401|user={user}|@2015-05-17T10:05:03Z"
+            );
+            let msg = format!("_msg={line}");
+            check(&file(), &[&msg, "_type=access"], &[(&line, &expected)]);
+        }
+    }
+    // The address of the client may be missing behind a virtual host.
+    for host in ["shop.example", "192.0.2.9"] {
+        let line = format!("{host} - - bob {tail}");
+        let batch = parse_with(&ParserConfig::default(), &file(), &[line.as_bytes()]);
+        let row = batch.row(0);
+        assert_eq!(row.get_by_name("vhost"), Some(host.as_bytes()));
+        assert_eq!(row.get_by_name("user"), Some(&b"bob"[..]));
+    }
+    let line = format!("a worker - some text before {tail}");
+    let batch = parse_with(&ParserConfig::default(), &file(), &[line.as_bytes()]);
+    assert_eq!(batch.row(0).get_by_name("_type"), Some(&b"plain"[..]));
+}
+
 #[test]
 fn lines_that_are_nearly_access_lines_are_plain() {
     for line in [

@@ -166,6 +166,97 @@ fn no_sender_writes_lines_of_the_audit_log() {
     assert_eq!(batch.row(0).get_by_name("_type"), Some(&b"audit"[..]));
 }
 
+/// Structured data, entries of a slow log and exports name their fields as they like: lines behind
+/// them of the same sender keep all of their own fields, and none becomes one of the audit log.
+#[test]
+fn names_of_own_fields_outside_of_objects() {
+    let sd = |data: &str| format!("<13>1 2026-11-21T12:00:00Z h a 7 ID47 {data} m");
+    let slow = |pair: &str| format!("# User@Host: u[u] @ db1 []  {pair}");
+    let export = |name: &str| {
+        format!(
+            r#"{{"resourceLogs":[{{"resource":{{"attributes":[{{"key":"{name}","value":{{"stringValue":"audit"}}}}]}},"scopeLogs":[{{"logRecords":[{{"body":{{"stringValue":"x"}}}}]}}]}}]}}"#
+        )
+    };
+    let json = http(Format::Json, Hints::default());
+    let named = http(Format::Auto, Hints { file: Some("a.log".into()), ..Hints::default() });
+    for name in ["_type", "_level", "level", "_remote_ip", "_file", "hostname", "_stream", "x"] {
+        let cases = [
+            (syslog_udp(), sd(&format!("[{name}=\"audit\"]")), sd("[y=\"1\"]")),
+            (named.clone(), sd(&format!("[{name}=\"audit\"]")), sd("[y=\"1\"]")),
+            (named.clone(), slow(&format!("{name}: audit")), "# a heading".to_owned()),
+            (syslog_udp(), format!("<13>{}", slow(&format!("{name}: audit"))), "<13># b".into()),
+            (json.clone(), export(name), r#"{"msg":"m"}"#.to_owned()),
+        ];
+        for (origin, sent, other) in cases {
+            let parsed = |lines: &[&String]| {
+                let lines: Vec<&[u8]> = lines.iter().map(|line| line.as_bytes()).collect();
+                parse_with(&ParserConfig::default(), &origin, &lines)
+            };
+            let alone = [parsed(&[&sent]), parsed(&[&other])];
+            for turn in [[&sent, &other, &sent, &other], [&other, &sent, &other, &sent]] {
+                let batch = parsed(&turn);
+                for (row, line) in batch.rows().zip(turn) {
+                    let expected = &alone[usize::from(line == &other)];
+                    assert_eq!(shown(row, &batch), shown(expected.row(0), expected), "{line}");
+                    let types = row.fields().filter(|(id, _)| batch.name(*id) == "_type");
+                    let types: Vec<&[u8]> = types.map(|(_, value)| value).collect();
+                    assert!(types.len() == 1 && types[0] != b"audit", "{line}: {types:?}");
+                }
+            }
+        }
+    }
+}
+
+/// No row has two levels, and none loses its level to another row.
+#[test]
+fn an_empty_level_gives_way_to_that_of_the_head() {
+    let head = "<13>Nov 21 12:00:00 h a[7]: ";
+    for (empty, other) in [
+        ("ts=2026-11-21T12:00:00Z level= msg=x", "ts=2026-11-21T12:00:00Z msg=x"),
+        (r#"{"level":"","msg":"x"}"#, r#"{"msg":"x"}"#),
+        (
+            r#"{"log":"{\"level\":\"\",\"msg\":\"x\"}\n","stream":"stdout"}"#,
+            r#"{"log":"{\"msg\":\"x\"}\n","stream":"stdout"}"#,
+        ),
+    ] {
+        let (empty, other) = (format!("{head}{empty}"), format!("{head}{other}"));
+        for turn in [[&empty, &other, &empty, &other], [&other, &empty, &other, &empty]] {
+            let lines = turn.map(|line| line.as_bytes());
+            let batch = parse_with(&ParserConfig::default(), &syslog_udp(), &lines);
+            for (row, line) in batch.rows().zip(turn) {
+                let levels = row.fields().filter(|(id, _)| batch.name(*id) == "level");
+                let levels: Vec<&[u8]> = levels.map(|(_, value)| value).collect();
+                assert_eq!(levels, [&b"notice"[..]], "{line}");
+            }
+        }
+    }
+}
+
+#[test]
+fn structured_data_hides_neither_the_message_nor_the_head() {
+    let parsed = |data: &str| {
+        let line = format!("<13>1 2026-11-21T12:00:00Z h a 7 ID47 {data} m");
+        let batch = parse_with(&ParserConfig::default(), &syslog_udp(), &[line.as_bytes()]);
+        let row = batch.row(0);
+        let names = ["_msg", "json._msg", "json._time", "hostname", "syslog.hostname", "level"];
+        let found = names.into_iter().filter_map(|name| {
+            Some(format!("{name}={}", String::from_utf8_lossy(row.get_by_name(name)?)))
+        });
+        found.collect::<Vec<_>>().join(" ")
+    };
+    for (data, expected) in [
+        ("[_msg=\"x\"]", "_msg=m json._msg=x hostname=h level=notice"),
+        ("[_time=\"x\"]", "_msg=m json._time=x hostname=h level=notice"),
+        ("[hostname=\"x\"]", "_msg=m hostname=x syslog.hostname=h level=notice"),
+        ("[hostname=\"x\" hostname=\"y\"]", "_msg=m hostname=y syslog.hostname=h level=notice"),
+        ("[hostname=\"h\"]", "_msg=m hostname=h level=notice"),
+        ("[hostname=\"\" level=\"\"]", "_msg=m hostname=h level=notice"),
+        ("[level=\"odd\"]", "_msg=m hostname=h level=odd"),
+    ] {
+        assert_eq!(parsed(data), expected, "{data}");
+    }
+}
+
 /// Whatever a line contains, only its origin says whose it is.
 #[test]
 fn no_line_names_its_tenant() {

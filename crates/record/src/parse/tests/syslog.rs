@@ -45,6 +45,11 @@ fn rfc5424() {
                 r#"<15>1 - - a - - [x y="q\"b\\c\]d\e"] m"#,
                 r#"_msg=m|app_name=a|facility=1|facility_keyword=user|level=debug|_level=debug|priority=15|severity=7|x.y=q"b\c]d\e"#,
             ),
+            // A parameter that occurs twice, as RFC 5424 section 7.2 allows.
+            (
+                r#"<15>1 - - a - - [origin ip="192.0.2.1" ip="192.0.2.9"] m"#,
+                "_msg=m|_note=a key occurs twice, its last value counts|app_name=a|facility=1|facility_keyword=user|level=debug|_level=debug|origin.ip=192.0.2.9|priority=15|severity=7",
+            ),
             // Broken structured data.
             (
                 "<15>1 - - a - - [x y=\"1\" m",
@@ -116,6 +121,13 @@ fn rfc3164() {
                 "_msg=x|app_name=postfix/smtpd|hostname=h|proc_id=9",
             ),
             ("<34>Nov 21 12:00:00 h app[12] x", "_msg=x|app_name=app|hostname=h|proc_id=12"),
+            // As systemd names its processes; other words in parentheses are text.
+            (
+                "<34>Nov 21 12:00:00 h (systemd)[7]: x",
+                "_msg=x|app_name=(systemd)|hostname=h|proc_id=7",
+            ),
+            ("<34>Nov 21 12:00:00 h (systemd)[7] x", "_msg=(systemd)[7] x|hostname=h"),
+            ("<34>Nov 21 12:00:00 h (root) x: y", "_msg=(root) x: y|hostname=h"),
             ("<34>Nov 21 12:00:00 h app[]: x", "_msg=x|app_name=app|hostname=h"),
             ("<34>Nov 21 12:00:00 h kernel:[ 1.5] x", "_msg=[ 1.5] x|app_name=kernel|hostname=h"),
             ("<34>Nov 21 12:00:00 h app:", "_msg=|app_name=app|hostname=h"),

@@ -38,6 +38,8 @@ fn zones_in_lines_are_no_names_of_programs() {
         ("2025-04-03 12:35:22.389 CST [3474] app@shop LOG:  no data", "2025-04-03T18:35:22.389Z"),
         ("[Thu Apr 03 22:35:22.389 2025] [core:error] x", "2025-04-03T22:35:22.389Z"),
         ("03-Apr-2025 22:35:22 CEST x", "2025-04-03T20:35:22Z"),
+        ("2025-04-03 22:35:22 GMT+5:30 x", "2025-04-03T17:05:22Z"),
+        ("2025-04-03 10:35:22 PM CEST x", "2025-04-03T20:35:22Z"),
         ("[03-Apr-2025 22:35:22 Europe/Berlin] PHP Warning:  x", "2025-04-03T20:35:22Z"),
         ("[03-Apr-2025 22:35:22 America/New_York] PHP Warning:  x", "2025-04-04T02:35:22Z"),
     ];
@@ -57,6 +59,11 @@ fn zones_in_lines_are_no_names_of_programs() {
         ("<189>Nov 21 2026 21:00:00 JST: %ASA-6-302013: x", "arrival ASA"),
         ("<13>Nov 21 22:00:00 AEST web1 app[7]: x", "arrival web1 app 7"),
         ("<13>Nov 21 17:30:00 IST web1 app[7]: x", "arrival web1 app 7"),
+        // Names of hosts that begin as those of zones do.
+        ("<13>Nov 21 11:59:58 MSK-SW1 app[7]: x", "2026-11-21T11:59:58Z MSK-SW1 app 7"),
+        ("<13>Nov 21 11:59:58 EST.example app[7]: x", "2026-11-21T11:59:58Z EST.example app 7"),
+        ("<13>2026-11-21 11:59:58 UTC-fw1 app[7]: x", "2026-11-21T11:59:58Z UTC-fw1 app 7"),
+        ("<13>2026-11-21 11:59:58 PM-SRV1 app[7]: x", "2026-11-21T11:59:58Z PM-SRV1 app 7"),
     ];
     for (line, expected) in rows {
         assert_eq!(seen(&ParserConfig::default(), &syslog_udp(), line), expected, "{line}");
