@@ -545,7 +545,10 @@ mod tests {
             ),
             (json!({"bool": {}}), "*"),
             (json!({"bool": {"should": [], "must": [], "minimum_should_match": 1}}), "*"),
-            (json!({"bool": {"filter": [{"term": {"a": "1"}}], "should": [], "minimum_should_match": 1}}), "!*"),
+            (
+                json!({"bool": {"filter": [{"term": {"a": "1"}}], "should": [], "minimum_should_match": 1}}),
+                "!*",
+            ),
             (json!({"constant_score": {"filter": {"term": {"a": "1"}}}}), "a:=1"),
             (json!({"nested": {"path": "x", "query": {"term": {"x.a": "1"}}}}), "x.a:=1"),
             (

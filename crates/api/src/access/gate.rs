@@ -325,9 +325,10 @@ impl Gate {
     /// Whether a caller sees some of the lines only, or not all of their fields. It has made no
     /// request for lines yet, so it need not know its tenants.
     pub fn restricts(&self, principal: &Principal) -> bool {
-        let is_bound = principal.rights.as_ref().is_some_and(|rights| {
-            self.tenants().is_some() && rights.tenant.is_bound(rights.role)
-        });
+        let is_bound = principal
+            .rights
+            .as_ref()
+            .is_some_and(|rights| self.tenants().is_some() && rights.tenant.is_bound(rights.role));
         is_bound || principal.is_restricted()
     }
 

@@ -465,9 +465,8 @@ fn no_hits() -> Value {
 /// The filter of the rows of a bucket, for `top_hits`; none if it has no rows.
 fn bucket_filter(keys: &[By], values: &[String]) -> Result<Option<Filter>, SearchError> {
     // The only bucket of a query has no key, and a bucket without rows has one all the same.
-    let is_empty = |(By { bucket, .. }, value): (&By, &String)| {
-        !bucket.is_empty() && value == answer::NO_ROWS
-    };
+    let is_empty =
+        |(By { bucket, .. }, value): (&By, &String)| !bucket.is_empty() && value == answer::NO_ROWS;
     if values.len() > keys.len() || keys.iter().zip(values).any(is_empty) {
         return Ok(None);
     }

@@ -251,11 +251,8 @@ impl Rows {
             return;
         }
         let is_new = !self.rows.contains_key(key);
-        let counts = [
-            Lie::ForgetsUpdatesLater,
-            Lie::ForgetsUpdatesAfterwards,
-            Lie::AppliesUpdatesLater,
-        ];
+        let counts =
+            [Lie::ForgetsUpdatesLater, Lie::ForgetsUpdatesAfterwards, Lie::AppliesUpdatesLater];
         if !is_new && counts.contains(&lie) {
             self.connections = 0;
         }
