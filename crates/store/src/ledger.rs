@@ -95,8 +95,8 @@ impl Ledger {
         };
         self.make_room(more);
         if segment.fate.is_listed() {
-            // Before the index: the next start must know where the frames end, since a power cut may
-            // leave any part of the index, which looks like damaged frames.
+            // Before the index: the next start must know where the frames end, since a power cut
+            // may leave any part of the index, which looks like damaged frames.
             self.save_row(segment);
             self.save_index(segment, true);
         }

@@ -141,9 +141,12 @@ fn a_wrong_answer_in_a_warm_up_is_found_and_named() {
         .output()
         .unwrap();
     let definition = String::from_utf8(shown.stdout).unwrap();
-    let without = "warm_up_trials_max = { paper = 5, small = 1, smoke = 0 }";
-    assert!(definition.contains(without), "{definition}");
-    let definition = definition.replace(without, "warm_up_trials_max = 1");
+    let warmed_up = |line: &str| match line.starts_with("warm_up_trials_max = ") {
+        true => "warm_up_trials_max = 1\n".to_owned(),
+        false => format!("{line}\n"),
+    };
+    let definition: String = definition.lines().map(warmed_up).collect();
+    assert!(definition.contains("warm_up_trials_max = 1\n"), "{definition}");
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("warm.toml");
     std::fs::write(&path, definition).unwrap();
@@ -226,6 +229,6 @@ fn lines_of_syslog_that_nobody_reads_again_are_doubted() {
     let ran = run("collectors", "lines-64", &store, &endpoint);
     assert!(ran.succeeded, "{:?} {}", ran.wrong, ran.said);
     assert!(ran.report.contains("| not read again "), "{}", ran.report);
-    let doubt = "in 1 of 1 repetitions too few acknowledged rows were read again";
+    let doubt = "whether the store kept what it acknowledged is not known";
     assert!(ran.report.contains(doubt), "{}", ran.report);
 }
