@@ -28,6 +28,7 @@ use serde_json::json;
 use crate::access::principal::Scope;
 use crate::access::routes::Routes;
 use crate::ingest::{Inserting, Request, WholeBody, text_lines};
+use crate::wire::body::read_whole;
 use crate::wire::error::{ApiError, ApiResult};
 
 /// Limit of a body before and after decompression.
@@ -198,9 +199,10 @@ async fn acks(request: Request, body: Body) -> Response {
     if channel(&request).is_none() {
         return refused("Data channel is missing", 10);
     }
-    let content = match axum::body::to_bytes(body, ACKS_BYTES_MAX).await {
-        Ok(content) => content,
-        Err(_) => return refused("the request cannot be read, or is too long", 6),
+    let content = match read_whole(body, ACKS_BYTES_MAX).await {
+        Ok(Some(content)) => content,
+        Ok(None) => return refused("the request is too long; ask for fewer acks at a time", 6),
+        Err(error) => return refusal(error),
     };
     let Ok(Acks { acks }) = serde_json::from_slice(&content) else {
         return refused("Invalid data format", 6);
@@ -226,7 +228,33 @@ fn now_us() -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use axum::body::Bytes;
+    use axum::http::HeaderMap;
+
     use super::*;
+    use crate::access::params::Params;
+    use crate::access::tenants::OfTenants;
+
+    #[tokio::test]
+    async fn requests_for_acknowledgements_are_read_within_limits() {
+        let ask = |body: Body| {
+            let request = Request {
+                peer: ([127, 0, 0, 1], 1).into(),
+                tenants: OfTenants::default(),
+                params: Params::parse(b"channel=c"),
+                headers: HeaderMap::new(),
+            };
+            acks(request, body)
+        };
+        let few = Body::from("{\"acks\":[1]}");
+        assert_eq!(ask(few).await.status(), StatusCode::OK);
+        let many = format!("{{\"acks\":[{}1]}}", "1,".repeat(ACKS_BYTES_MAX / 2));
+        assert_eq!(ask(Body::from(many)).await.status(), StatusCode::BAD_REQUEST);
+        let cut = [Err::<Bytes, _>(std::io::Error::other("gone"))];
+        let answer = ask(Body::from_stream(tokio_stream::iter(cut))).await;
+        let text = axum::body::to_bytes(answer.into_body(), 1 << 10).await.unwrap();
+        assert!(String::from_utf8_lossy(&text).contains("was cut off"), "{text:?}");
+    }
 
     #[test]
     fn numbers_that_another_node_gave_are_known() {
