@@ -80,6 +80,10 @@ const CLIENTS: [&[u8]; 9] = [
 ];
 /// The index in items of answers. Names of indices are not kept, and no client compares them.
 const INDEX: &str = "loginson";
+/// The status of a document that was not kept and may be sent again, whatever the reason: the
+/// clients of Python, Java and JavaScript, and the exporter of OpenTelemetry, give up documents
+/// with any other one, also 503.
+const AGAIN: u16 = 429;
 /// Items of a response that are encoded at a time.
 const ITEMS_PIECE: u64 = 1000;
 /// Limit of a document. A longer one would be cut in its middle and no longer be JSON, so it is
@@ -290,13 +294,11 @@ fn new_id() -> String {
 }
 
 /// The body of an answer with an item for each action, in pieces. The first `kept` documents are
-/// durable; the others were not kept because of `error`.
+/// durable; the others were not kept because of `error`, and may be later.
 fn items(actions: Runs, kept: u64, error: Option<&ApiError>) -> Body {
     let failed = |action: Action| match error {
-        Some(error) => {
-            failed_item(action, error.status().as_u16(), kind(error), &error.to_string())
-        }
-        None => failed_item(action, 503, "exception", "not kept"),
+        Some(error) => failed_item(action, AGAIN, kind(error), &error.to_string()),
+        None => failed_item(action, AGAIN, "exception", "not kept"),
     };
     let mut left = kept;
     let mut runs: Vec<(String, u64)> = Vec::new();
@@ -340,10 +342,11 @@ fn failed_item(action: Action, status: u16, kind: &str, reason: &str) -> String 
     json!({ action.name(): item }).to_string()
 }
 
-/// The name that Elasticsearch has for such an error.
+/// The name that Elasticsearch has for such an error. Fluentd gives up a chunk for
+/// `es_rejected_execution_exception`, which it has for too many requests, too.
 fn kind(error: &ApiError) -> &'static str {
     match error.status() {
-        StatusCode::TOO_MANY_REQUESTS => "es_rejected_execution_exception",
+        StatusCode::TOO_MANY_REQUESTS => "circuit_breaking_exception",
         StatusCode::INSUFFICIENT_STORAGE => "cluster_block_exception",
         StatusCode::SERVICE_UNAVAILABLE => "unavailable_shards_exception",
         _ => "exception",
@@ -381,7 +384,7 @@ mod tests {
             ("create", 201, &created),
             ("delete", 400, &none),
             ("index", 201, &created),
-            ("index", 503, &none),
+            ("index", 429, &none),
         ];
         assert_eq!(found, expected);
         assert_eq!(answer["items"][4]["index"]["error"]["reason"], "full");
