@@ -314,6 +314,20 @@ async fn pushes_of_pubsub_and_event_grid() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn logs_of_datadog_have_a_level_without_a_status() {
+    let fixture = Fixture::new(|_| {});
+    let logs = json!([
+        {"message": "a", "level": "error"},
+        {"message": "b", "level": "error", "status": "warn"},
+        {"message": "c", "severity": "INFO"},
+    ]);
+    Fixture::said(fixture.pushed("/api/v2/logs", &[], logs.to_string()).await, 202, "");
+    let rows = fixture.rows("* | sort by (_msg)").await;
+    let levels: Vec<_> = rows.iter().map(|row| row["_level"].as_str().unwrap()).collect();
+    assert_eq!(levels, ["error", "warning", "info"]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn webhooks_are_signed_with_the_secret() {
     // The example of GitHub's documentation, "Validating webhook deliveries".
     const SIGNATURE: &str =
