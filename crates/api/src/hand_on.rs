@@ -4,7 +4,7 @@
 use std::pin::Pin;
 use std::sync::Arc;
 
-use axum::body::{Body, to_bytes};
+use axum::body::Body;
 use axum::extract::{FromRequestParts, Request};
 use axum::http::header::{CONTENT_TYPE, HeaderValue};
 use axum::http::{Method, StatusCode};
@@ -14,6 +14,7 @@ use axum::response::{IntoResponse, Response};
 use crate::access::audit;
 use crate::access::principal::Caller;
 use crate::app::App;
+use crate::wire::body::read_whole;
 use crate::wire::error::{ApiError, ApiResult};
 use node::cluster::node::{HANDED_ON, HandedOn, NodeAnswer};
 use node::programs::stage::ProgramStage;
@@ -59,7 +60,7 @@ async fn hand_on(app: &Arc<App>, request: Request) -> Result<Response, ApiError>
     {
         app.views_of(&caller)?;
     }
-    let body = to_bytes(body, BODY_BYTES_MAX).await.map_err(|_| {
+    let body = read_whole(body, BODY_BYTES_MAX).await?.ok_or_else(|| {
         ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, format!("send at most {BODY_BYTES_MAX} bytes"))
     })?;
     let path = parts.uri.path_and_query().map_or("/", |path| path.as_str()).to_owned();
@@ -69,7 +70,7 @@ async fn hand_on(app: &Arc<App>, request: Request) -> Result<Response, ApiError>
         // The other node knows this node alone, and not who made the call here.
         audit::note(&caller, &format!("{} {path} handed on to {}", parts.method, node.name), "");
     }
-    let call = HandedOn { method: parts.method, path, content_type, body: body.to_vec() };
+    let call = HandedOn { method: parts.method, path, content_type, body };
     let name = node.name.clone();
     let answered = tokio::task::spawn_blocking(move || node.hand_on(call)).await;
     let answered = answered.map_err(|error| ApiError::internal(error.to_string()))?;

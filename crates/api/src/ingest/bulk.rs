@@ -78,6 +78,12 @@ const CLIENTS: [&[u8]; 9] = [
     b"vector",
     b"winlogbeat",
 ];
+/// The index in items of answers. Names of indices are not kept, and no client compares them.
+const INDEX: &str = "loginson";
+/// The status of a document that was not kept and may be sent again, whatever the reason: the
+/// clients of Python, Java and JavaScript, and the exporter of OpenTelemetry, give up documents
+/// with any other one, also 503.
+const AGAIN: u16 = 429;
 /// Items of a response that are encoded at a time.
 const ITEMS_PIECE: u64 = 1000;
 /// Limit of a document. A longer one would be cut in its middle and no longer be JSON, so it is
@@ -288,13 +294,11 @@ fn new_id() -> String {
 }
 
 /// The body of an answer with an item for each action, in pieces. The first `kept` documents are
-/// durable; the others were not kept because of `error`.
+/// durable; the others were not kept because of `error`, and may be later.
 fn items(actions: Runs, kept: u64, error: Option<&ApiError>) -> Body {
     let failed = |action: Action| match error {
-        Some(error) => {
-            failed_item(action, error.status().as_u16(), kind(error), &error.to_string())
-        }
-        None => failed_item(action, 503, "exception", "not kept"),
+        Some(error) => failed_item(action, AGAIN, kind(error), &error.to_string()),
+        None => failed_item(action, AGAIN, "exception", "not kept"),
     };
     let mut left = kept;
     let mut runs: Vec<(String, u64)> = Vec::new();
@@ -306,7 +310,7 @@ fn items(actions: Runs, kept: u64, error: Option<&ApiError>) -> Body {
         }
         let created = count.min(left);
         left -= created;
-        runs.push((format!("{{\"{}\":{{\"status\":201}}}}", action.name()), created));
+        runs.push((created_item(action), created));
         runs.push((failed(action), count - created));
     }
     let has_errors = runs.iter().any(|(item, count)| *count > 0 && item.contains("\"error\""));
@@ -326,17 +330,63 @@ fn items(actions: Runs, kept: u64, error: Option<&ApiError>) -> Body {
     Body::from_stream(tokio_stream::iter(whole))
 }
 
-fn failed_item(action: Action, status: u16, kind: &str, reason: &str) -> String {
-    let error = json!({ "type": kind, "reason": reason });
-    json!({ action.name(): { "status": status, "error": error } }).to_string()
+/// Clients of Java fail for an item without an index, an id or a result, and send all again.
+fn created_item(action: Action) -> String {
+    let item = json!({ "_index": INDEX, "_id": "", "result": "created", "status": 201 });
+    json!({ action.name(): item }).to_string()
 }
 
-/// The name that Elasticsearch has for such an error.
+fn failed_item(action: Action, status: u16, kind: &str, reason: &str) -> String {
+    let error = json!({ "type": kind, "reason": reason });
+    let item = json!({ "_index": INDEX, "_id": "", "status": status, "error": error });
+    json!({ action.name(): item }).to_string()
+}
+
+/// The name that Elasticsearch has for such an error. Fluentd gives up a chunk for
+/// `es_rejected_execution_exception`, which it has for too many requests, too.
 fn kind(error: &ApiError) -> &'static str {
     match error.status() {
-        StatusCode::TOO_MANY_REQUESTS => "es_rejected_execution_exception",
+        StatusCode::TOO_MANY_REQUESTS => "circuit_breaking_exception",
         StatusCode::INSUFFICIENT_STORAGE => "cluster_block_exception",
         StatusCode::SERVICE_UNAVAILABLE => "unavailable_shards_exception",
         _ => "exception",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+
+    use super::*;
+
+    /// What the clients of Java, and what is built on them, demand of each item.
+    #[tokio::test]
+    async fn items_have_what_clients_demand() {
+        let runs = vec![(Action::Create, 2), (Action::Delete, 1), (Action::Index, 2)];
+        let error = ApiError::unavailable("full");
+        let body = items(runs, 3, Some(&error));
+        let body = axum::body::to_bytes(body, usize::MAX).await.unwrap();
+        let answer: Value = serde_json::from_slice(&body).unwrap();
+        assert_eq!(answer["errors"], true);
+        let found: Vec<(&str, u64, &Value)> = answer["items"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|item| {
+                let (action, item) = item.as_object().unwrap().iter().next().unwrap();
+                assert_eq!((&item["_index"], &item["_id"]), (&json!(INDEX), &json!("")));
+                (action.as_str(), item["status"].as_u64().unwrap(), &item["result"])
+            })
+            .collect();
+        let (created, none) = (json!("created"), Value::Null);
+        let expected = [
+            ("create", 201, &created),
+            ("create", 201, &created),
+            ("delete", 400, &none),
+            ("index", 201, &created),
+            ("index", 429, &none),
+        ];
+        assert_eq!(found, expected);
+        assert_eq!(answer["items"][4]["index"]["error"]["reason"], "full");
     }
 }

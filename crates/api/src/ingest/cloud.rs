@@ -59,9 +59,33 @@ const MEMBERS_BYTES_MAX: usize = 128 << 20;
 /// What lines have in the place of members that take too much room.
 const LEFT_OUT: &[u8] =
     b",\"attributes_left_out\":\"all, because they take too much room in the lines before\"";
-/// Members that hold the time, and those that hold the message, if nothing else is said.
-const TIMES: [&str; 6] = ["_time", "timestamp", "time", "eventTime", "@timestamp", "publishTime"];
-const MESSAGES: [&str; 5] = ["_msg", "message", "msg", "textPayload", "log"];
+/// Members that hold the time of a message of Pub/Sub, if nothing else is said: usual ones, and the
+/// time at which it was published, which each has.
+const PUBSUB_TIMES: [&str; 12] = [
+    "_time",
+    "@timestamp",
+    "timestamp",
+    "time",
+    "ts",
+    "@t",
+    "asctime",
+    "Timestamp",
+    "eventTime",
+    "timeMillis",
+    "datetime",
+    "publishTime",
+];
+/// Members that hold the message, likewise.
+const MESSAGES: [&str; 8] = [
+    "_msg",
+    "message",
+    "msg",
+    "textPayload",
+    "jsonPayload.message",
+    "Message",
+    "RenderedMessage",
+    "log",
+];
 /// Times of the data sets of Cloudflare.
 const CLOUDFLARE_TIMES: [&str; 6] =
     ["EdgeStartTimestamp", "Datetime", "Timestamp", "When", "EventTimestampMs", "SessionStartTime"];
@@ -317,7 +341,7 @@ async fn insert_firehose(to: &Inserting, request: &Request, body: Body) -> ApiRe
 
 async fn take_firehose(request: &Request, body: &mut WholeBody<'_>) -> ApiResult<()> {
     body.default_fields(&["logGroup", "logStream"], &[]);
-    body.default_names(&TIMES, &MESSAGES);
+    body.default_names(&[], &MESSAGES);
     let mut members = Vec::new();
     if let Some(header) = request.headers.get("x-amz-firehose-common-attributes") {
         match serde_json::from_slice::<Attributes>(header.as_bytes()) {
@@ -443,7 +467,7 @@ async fn insert_pubsub(to: &Inserting, request: &Request, body: Body) -> ApiResu
 
 async fn take_pubsub(body: &mut WholeBody<'_>) -> ApiResult<()> {
     body.default_fields(&["logName", "subscription"], &[]);
-    body.default_names(&TIMES, &MESSAGES);
+    body.default_names(&PUBSUB_TIMES, &MESSAGES);
     let content = body.content(BODY_BYTES_MAX).await?;
     let push: Push<'_> = serde_json::from_slice(&content).map_err(wrong("a push of Pub/Sub"))?;
     let message = push.message;
@@ -525,7 +549,7 @@ async fn take_events(
     code: &mut Option<String>,
 ) -> ApiResult<()> {
     body.default_fields(&["topic", "source", "eventType"], &[]);
-    body.default_names(&TIMES, &MESSAGES);
+    body.default_names(&[], &MESSAGES);
     let content = body.content(BODY_BYTES_MAX).await?;
     if header(request, "aeg-event-type") == Some("SubscriptionValidation") {
         let asked: [Validation; 1] =

@@ -2,7 +2,8 @@
 //! `/insert/datadog`.
 //!
 //! Each log becomes an object (see [`collector::body::datadog`]) and from there on is a line like
-//! any other; `status` is its level. The answer is sent when all logs are durable.
+//! any other; `status` is its level, or else what [`LEVEL_FIELDS`] has. The answer is sent when all
+//! logs are durable.
 //!
 //! Left out: metrics, traces and events of Datadog, which have other paths.
 
@@ -28,8 +29,9 @@ use crate::wire::error::{ApiError, ApiResult};
 const BODY_BYTES_MAX: usize = 16 << 20;
 /// The prefixes of the paths.
 const PREFIXES: [&str; 2] = ["", "/insert/datadog"];
-/// The key of the level.
-const LEVEL_FIELDS: [&str; 1] = ["status"];
+/// Keys of the level: Datadog's own, and those that it takes for it where that is missing.
+const LEVEL_FIELDS: [&str; 7] =
+    ["status", "severity", "level", "syslog.severity", "log.level", "levelname", "lvl"];
 
 /// The routes of this file.
 pub fn routes() -> Routes<Arc<Inserting>> {

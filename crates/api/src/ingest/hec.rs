@@ -3,7 +3,8 @@
 //!
 //! Each event becomes an object (see [`collector::body::hec`]) and from there on is a line like any
 //! other. The answer is sent when all events are durable. So an acknowledgement, for senders that
-//! ask for one by a channel, is due at once: [`acks`] says yes to every number that was given.
+//! ask for one by a channel, is due at once: [`acks`] says yes to every number that was given, by
+//! this node or by another one behind the same address.
 //!
 //! The body is held as a whole, because a sender that gets an error expects to be told the number
 //! of the wrong event. Events before that one are kept, as in Splunk.
@@ -27,6 +28,7 @@ use serde_json::json;
 use crate::access::principal::Scope;
 use crate::access::routes::Routes;
 use crate::ingest::{Inserting, Request, WholeBody, text_lines};
+use crate::wire::body::read_whole;
 use crate::wire::error::{ApiError, ApiResult};
 
 /// Limit of a body before and after decompression.
@@ -45,10 +47,7 @@ const PREFIXES: [&str; 2] = ["", "/insert/splunk"];
 
 /// The number of the next acknowledgement. It begins with the time, so that numbers which an
 /// earlier process gave are lower.
-static NEXT_ACK: LazyLock<AtomicU64> = LazyLock::new(|| {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH);
-    AtomicU64::new(now.map_or(0, |now| now.as_micros() as u64))
-});
+static NEXT_ACK: LazyLock<AtomicU64> = LazyLock::new(|| AtomicU64::new(now_us()));
 
 /// The routes of this file.
 pub fn routes() -> Routes<Arc<Inserting>> {
@@ -192,7 +191,7 @@ struct Acks {
 }
 
 /// Says of each number whether its events are durable. A number was given when they were, so all
-/// are that were given.
+/// are that were given, whichever node gave them.
 async fn acks(request: Request, body: Body) -> Response {
     let refused = |text: &str, code: u32| {
         (StatusCode::BAD_REQUEST, Json(json!({ "text": text, "code": code }))).into_response()
@@ -200,15 +199,72 @@ async fn acks(request: Request, body: Body) -> Response {
     if channel(&request).is_none() {
         return refused("Data channel is missing", 10);
     }
-    let content = match axum::body::to_bytes(body, ACKS_BYTES_MAX).await {
-        Ok(content) => content,
-        Err(_) => return refused("the request cannot be read, or is too long", 6),
+    let content = match read_whole(body, ACKS_BYTES_MAX).await {
+        Ok(Some(content)) => content,
+        Ok(None) => return refused("the request is too long; ask for fewer acks at a time", 6),
+        Err(error) => return refusal(error),
     };
     let Ok(Acks { acks }) = serde_json::from_slice(&content) else {
         return refused("Invalid data format", 6);
     };
-    let next = NEXT_ACK.load(Relaxed);
+    let end = given_end(NEXT_ACK.load(Relaxed), now_us());
     let known: serde_json::Map<String, serde_json::Value> =
-        acks.into_iter().map(|ack| (ack.to_string(), (ack < next).into())).collect();
+        acks.into_iter().map(|ack| (ack.to_string(), (ack < end).into())).collect();
     Json(json!({ "acks": known })).into_response()
+}
+
+/// Behind the numbers that were given. A sender may ask another node than the one that gave a
+/// number: each begins with the time of its start, and gives fewer than one in a microsecond, so
+/// those of all are below the time of now.
+fn given_end(next: u64, now_us: u64) -> u64 {
+    next.max(now_us)
+}
+
+/// Microseconds since 1970.
+fn now_us() -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    now.map_or(0, |now| now.as_micros() as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::body::Bytes;
+    use axum::http::HeaderMap;
+
+    use super::*;
+    use crate::access::params::Params;
+    use crate::access::tenants::OfTenants;
+
+    #[tokio::test]
+    async fn requests_for_acknowledgements_are_read_within_limits() {
+        let ask = |body: Body| {
+            let request = Request {
+                peer: ([127, 0, 0, 1], 1).into(),
+                tenants: OfTenants::default(),
+                params: Params::parse(b"channel=c"),
+                headers: HeaderMap::new(),
+            };
+            acks(request, body)
+        };
+        let few = Body::from("{\"acks\":[1]}");
+        assert_eq!(ask(few).await.status(), StatusCode::OK);
+        let many = format!("{{\"acks\":[{}1]}}", "1,".repeat(ACKS_BYTES_MAX / 2));
+        assert_eq!(ask(Body::from(many)).await.status(), StatusCode::BAD_REQUEST);
+        let cut = [Err::<Bytes, _>(std::io::Error::other("gone"))];
+        let answer = ask(Body::from_stream(tokio_stream::iter(cut))).await;
+        let text = axum::body::to_bytes(answer.into_body(), 1 << 10).await.unwrap();
+        assert!(String::from_utf8_lossy(&text).contains("was cut off"), "{text:?}");
+    }
+
+    #[test]
+    fn numbers_that_another_node_gave_are_known() {
+        let now = 1_769_860_800_000_000;
+        let hour = 3_600_000_000;
+        // This node has run for two hours, and the other one for an hour.
+        let end = given_end(now - 2 * hour + 7, now);
+        assert!(now - hour + 3 < end);
+        assert!(now + hour >= end);
+        // The clock was set back by an hour while this node ran.
+        assert_eq!(given_end(now + 7, now - hour), now + 7);
+    }
 }

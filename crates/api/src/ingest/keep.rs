@@ -536,13 +536,34 @@ fn undecodable(error: io::Error) -> ApiError {
     ApiError::bad_request(format!("the body cannot be decompressed: {error}"))
 }
 
-/// The response that says why lines were not kept.
+/// The response that says why lines were not kept, and when to send them again.
 pub fn refused(error: &KeepError) -> ApiError {
-    match error {
+    let refusal = match error {
         KeepError::DiskFull => ApiError::new(StatusCode::INSUFFICIENT_STORAGE, error.to_string()),
-        KeepError::NoRoom | KeepError::Closed => {
-            ApiError::unavailable(error.to_string()).retry_after(RETRY_AFTER_S)
-        }
+        KeepError::NoRoom | KeepError::Closed => ApiError::unavailable(error.to_string()),
         KeepError::Failed(_) => ApiError::internal(error.to_string()),
+    };
+    refusal.retry_after(RETRY_AFTER_S)
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::http::header::RETRY_AFTER;
+    use axum::response::IntoResponse;
+
+    use super::*;
+
+    #[test]
+    fn each_refusal_says_when_to_send_again() {
+        for (error, status) in [
+            (KeepError::DiskFull, 507),
+            (KeepError::NoRoom, 503),
+            (KeepError::Closed, 503),
+            (KeepError::Failed("x".to_owned()), 500),
+        ] {
+            let answer = refused(&error).into_response();
+            assert_eq!(answer.status().as_u16(), status);
+            assert_eq!(answer.headers()[RETRY_AFTER], "5", "{status}");
+        }
     }
 }

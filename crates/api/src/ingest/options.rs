@@ -41,7 +41,8 @@ pub fn encoding(headers: &HeaderMap) -> ApiResult<Encoding> {
         None | Some(b"" | b"identity") => Ok(Encoding::Plain),
         Some(b"gzip" | b"x-gzip") => Ok(Encoding::Gzip),
         Some(b"zstd") => Ok(Encoding::Zstd),
-        Some(b"deflate") => Ok(Encoding::Deflate),
+        // Exporters of OpenTelemetry's collector have the second name, too.
+        Some(b"deflate" | b"zlib") => Ok(Encoding::Deflate),
         Some(b"snappy" | b"x-snappy-framed") => Ok(Encoding::Snappy),
         Some(other) => Err(ApiError::bad_request(format!(
             "Content-Encoding '{}' is not supported; use zstd, gzip, deflate, snappy or none",

@@ -4,7 +4,7 @@ use axum::body::HttpBody;
 use axum::http::HeaderMap;
 use axum::http::header::CONTENT_TYPE;
 use flate2::Compression;
-use flate2::write::GzEncoder;
+use flate2::write::{GzEncoder, ZlibEncoder};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use serde_json::{Value, json};
 
@@ -37,6 +37,12 @@ fn broken() -> Vec<u8> {
 
 fn gzip(content: &[u8]) -> Vec<u8> {
     let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
+    encoder.write_all(content).unwrap();
+    encoder.finish().unwrap()
+}
+
+fn zlib(content: &[u8]) -> Vec<u8> {
+    let mut encoder = ZlibEncoder::new(Vec::new(), Compression::fast());
     encoder.write_all(content).unwrap();
     encoder.finish().unwrap()
 }
@@ -110,6 +116,11 @@ async fn requests_of_http() {
     let (status, ..) = fixture.otlp("/v1/logs", &streams, request_of(&[record("own")])).await;
     assert_eq!(status, StatusCode::OK);
     assert_eq!(fixture.rows("own").await[0]["_stream"], r#"{severity_number="17"}"#);
+    // A name that the collector of OpenTelemetry has for it.
+    let packed = [protobuf[0], ("content-encoding", "zlib")];
+    let sent = zlib(&request_of(&[record("six")]));
+    let (status, ..) = fixture.otlp("/v1/logs", &packed, sent).await;
+    assert_eq!((status, fixture.rows("six").await.len()), (StatusCode::OK, 1));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -241,7 +252,7 @@ async fn calls_of_grpc() {
     for (path, encoding, body, code, message) in [
         (LOGS, "gzip", framed(0, &[0x0a, 9]), "3", "the protobuf message is broken"),
         (LOGS, "gzip", vec![0, 0], "3", "not one message"),
-        (LOGS, "snappy", packed, "12", "grpc-encoding 'snappy'"),
+        (LOGS, "lz4", packed, "12", "grpc-encoding 'lz4'"),
         (traces, "identity", framed(0, b""), "12", "OTEL_TRACES_EXPORTER=none"),
     ] {
         let (status, headers, _) =

@@ -314,6 +314,36 @@ async fn pushes_of_pubsub_and_event_grid() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn objects_of_clouds_have_their_times_and_messages() {
+    let fixture = Fixture::new(|_| {});
+    let of_zap = base64(r#"{"level":"warn","ts":1769860800.5,"msg":"by zap"}"#);
+    let sent = json!({ "records": [{"data": of_zap}] }).to_string();
+    Fixture::said(fixture.pushed("/insert/firehose", &[], sent).await, 200, "");
+    let entry = base64(r#"{"jsonPayload":{"message":"by google"},"ts":1769860800.5}"#);
+    let message = json!({ "data": entry, "publishTime": "2026-01-31T12:00:09Z" });
+    let sent = json!({ "message": message }).to_string();
+    Fixture::said(fixture.pushed("/insert/pubsub", &[], sent).await, 204, "");
+    let rows = fixture.rows("* | sort by (_msg)").await;
+    let found: Vec<_> = rows.iter().map(|row| (&row["_msg"], &row["_time"])).collect();
+    let time = json!("2026-01-31T12:00:00.5Z");
+    assert_eq!(found, [(&json!("by google"), &time), (&json!("by zap"), &time)]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn logs_of_datadog_have_a_level_without_a_status() {
+    let fixture = Fixture::new(|_| {});
+    let logs = json!([
+        {"message": "a", "level": "error"},
+        {"message": "b", "level": "error", "status": "warn"},
+        {"message": "c", "severity": "INFO"},
+    ]);
+    Fixture::said(fixture.pushed("/api/v2/logs", &[], logs.to_string()).await, 202, "");
+    let rows = fixture.rows("* | sort by (_msg)").await;
+    let levels: Vec<_> = rows.iter().map(|row| row["_level"].as_str().unwrap()).collect();
+    assert_eq!(levels, ["error", "warning", "info"]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn webhooks_are_signed_with_the_secret() {
     // The example of GitHub's documentation, "Validating webhook deliveries".
     const SIGNATURE: &str =

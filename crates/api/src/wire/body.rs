@@ -18,6 +18,9 @@ use crate::wire::listen::seats::Seat;
 
 /// Seconds after which a request whose slot was needed should be sent again.
 const RETRY_AFTER_S: u32 = 5;
+/// Why such a request was ended.
+const SLOWEST: &str = "too many requests are in progress, and the body of this one was the \
+                       slowest; send again what was not kept";
 
 /// Bytes of the body of a refused request that are read and discarded. Without that, the connection
 /// would be reset, and its client would not see the answer.
@@ -68,12 +71,7 @@ impl BodyReader {
                     biased;
                     came = tokio::time::timeout(self.limits.idle_max, self.stream.next()) => came,
                     () = seat.receives(self.begun.into_std(), self.bytes) => {
-                        return Err(timed_out(
-                            "too many requests are in progress, and the body of this one was the \
-                            slowly; send again \
-                             what was not kept"
-                                .to_owned(),
-                        ).retry_after(RETRY_AFTER_S));
+                        return Err(timed_out(SLOWEST.to_owned()).retry_after(RETRY_AFTER_S));
                     }
                 };
                 seat.works();

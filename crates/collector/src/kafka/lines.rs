@@ -2,9 +2,10 @@
 
 use record::Origin;
 use record::frame::{Doubt, Format, Hints, LINE_BYTES_MAX, MessageFormat, Transport};
+use serde::de::IgnoredAny;
 use text::json::write_text;
 
-use super::{Asked, KafkaConfig, KafkaRecord, Partition, ValueFormat};
+use super::{KafkaConfig, KafkaRecord, Partition, ValueFormat};
 use crate::body::otlp::{self, Export, LEVEL_FIELDS, STREAM_FIELDS};
 
 /// Bytes of lines of one record that are put into a frame at once.
@@ -119,7 +120,7 @@ pub(super) fn write(
     }
     let piece = match config.asked.is_of_records() {
         true => {
-            write_with_fields(config.asked, record, value, memory);
+            write_with_fields(config, record, value, memory);
             line(&origins.written, memory, None)
         }
         false => line(&origins.plain, value, None),
@@ -134,9 +135,9 @@ fn line<'p>(origin: &'p Origin, line: &'p [u8], doubt: Option<Doubt>) -> Piece<'
 
 /// Writes an object with the value, which is its message if it is no object, and with the fields
 /// that are asked for.
-fn write_with_fields(asked: Asked, record: &KafkaRecord, value: &[u8], out: &mut Vec<u8>) {
-    let trimmed = value.trim_ascii();
-    match trimmed.strip_prefix(b"{").and_then(|rest| rest.strip_suffix(b"}")) {
+fn write_with_fields(config: &KafkaConfig, record: &KafkaRecord, value: &[u8], out: &mut Vec<u8>) {
+    let asked = config.asked;
+    match members_of(value).filter(|_| config.format != ValueFormat::Text) {
         Some(members) => {
             out.push(b'{');
             out.extend_from_slice(members);
@@ -168,4 +169,10 @@ fn write_with_fields(asked: Asked, record: &KafkaRecord, value: &[u8], out: &mut
         out.pop();
     }
     out.push(b'}');
+}
+
+/// What is within the braces of a value that is an object.
+fn members_of(value: &[u8]) -> Option<&[u8]> {
+    let members = value.trim_ascii().strip_prefix(b"{")?.strip_suffix(b"}")?;
+    serde_json::from_slice::<IgnoredAny>(value).is_ok().then_some(members)
 }

@@ -79,10 +79,14 @@ fn values_become_lines() {
         (b"{}", "{"),
         (b"a\tb", "{\"_msg\":\"a\\tb\","),
         (b"\xff", "{\"_msg\":\"\u{fffd}\","),
+        // Braces alone make no object.
+        (b"{a} and {b}", "{\"_msg\":\"{a} and {b}\","),
     ] {
         let expected = format!("{begin}{added}");
         check(ValueFormat::Auto, asked, value, (&expected, Format::Json));
     }
+    let expected = format!("{{\"_msg\":\"{{}}\",{added}");
+    check(ValueFormat::Text, asked, b"{}", (&expected, Format::Json));
     let origins = Origins::new(&KafkaConfig { asked, ..config(dir) }, &partition(2));
     let mut memory = Vec::new();
     lines::write(&config(dir), &origins, &record(2, 7, b"a"), &mut memory, |piece| {

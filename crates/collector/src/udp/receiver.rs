@@ -171,12 +171,10 @@ impl Receiver {
                 Taken::Waits => continue,
                 Taken::Whole(message) => {
                     let unpacked = self.unpacker.unpack_datagram(&message);
-                    let (line, cut) = match unpacked {
-                        Some(Unpacked { line, cut, .. }) => (line, cut),
-                        None => (&message[..], false),
-                    };
+                    let whole = Unpacked { line: &message, cut: false, doubt: None };
+                    let Unpacked { line, cut, doubt } = unpacked.unwrap_or(whole);
                     self.origin.sender = Some(datagram.sender);
-                    self.outlet.push_line(&self.origin, received_ns, line, cut);
+                    self.outlet.push_line_in_doubt(&self.origin, received_ns, line, cut, doubt);
                     continue;
                 }
             }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use collector::{Accounting, DropReason, KeepError, SourceError, SourceKind, UdpConfig, UdpSource};
 use platform::ManualClock;
+use record::frame::Doubt;
 use record::{Format, Transport};
 
 use crate::recorder::{Recorder, check_counts};
@@ -116,6 +117,24 @@ fn datagrams_of_other_protocols_are_refused_and_counted() {
     assert_eq!(recorder.lines_of(sender.local_addr().unwrap()), expected);
     let dropped = [(DropReason::WrongProtocol, 5), (DropReason::Incomplete, 1)];
     check_counts(&accounting, SourceKind::SyslogUdp, 11, 5, &dropped);
+}
+
+#[test]
+fn a_message_in_chunks_that_cannot_be_decompressed_is_kept_with_a_doubt() {
+    let (source, recorder, accounting) = start();
+    let sender = sender_to(&source);
+    let damaged = b"\x1f\x8b\x08 no gzip";
+    let (begin, end) = damaged.split_at(5);
+    for (number, part) in [(0, begin), (1, end)] {
+        let head = [0x1e, 0x0f, 1, 0, 0, 0, 0, 0, 0, 0, number, 2];
+        sender.send(&[&head[..], part].concat()).unwrap();
+    }
+    source.stop();
+    let frames = recorder.frames();
+    let lines: Vec<_> = frames.iter().flat_map(record::Frame::lines).collect();
+    assert_eq!((lines[0].bytes, lines[0].doubt), (&damaged[..], Some(Doubt::Compression)));
+    assert_eq!(accounting.source(SourceKind::SyslogUdp).counts().undecompressed, 1);
+    check_counts(&accounting, SourceKind::SyslogUdp, 1, 1, &[]);
 }
 
 #[test]

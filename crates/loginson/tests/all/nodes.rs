@@ -659,7 +659,7 @@ fn a_collector_without_room_refuses_requests() {
         });
     let refused = refused.expect("the spool is full");
     assert_eq!(refused.status, 503);
-    assert!(crate::streams::statuses(&refused.json())[..8000].iter().all(|status| *status == 503));
+    assert!(crate::streams::statuses(&refused.json())[..8000].iter().all(|status| *status == 429));
     let server = Server::start_with(&["--node-listen", &store], "");
     collector.wait_for("the spool is empty", |nodes| {
         nodes["spool"]["lines"] == 0

@@ -274,7 +274,8 @@ fn bulk_requests_of_shippers() {
         &[("Content-Type", "application/x-ndjson"), ("Content-Encoding", "gzip")],
         &gzip(body.as_bytes()),
     );
-    let expected = json!({"took": 0, "errors": false, "items": [{"index": {"status": 201}}]});
+    let item = json!({"_index": "loginson", "_id": "", "result": "created", "status": 201});
+    let expected = json!({"took": 0, "errors": false, "items": [{"index": item}]});
     assert_eq!((answer.status, answer.json()), (200, expected));
     let row = &server.query("\"by bulk\"", "")[0];
     assert_eq!((&row["_time"], &row["host"]), (&json!("2026-01-31T12:00:00Z"), &json!("web1")));

@@ -239,7 +239,7 @@ pub(crate) const JOURNAL_RANK: u8 = 4;
 const _: () = assert!(MESSAGES[DOCKER_RANK as usize].needs.0 == Marks::STREAM.0);
 
 /// Names for levels, the most certain first.
-pub(crate) const LEVELS: [(&str, LevelKind); 51] = [
+pub(crate) const LEVELS: [(&str, LevelKind); 53] = [
     ("level", LevelKind::Level),
     ("severity", LevelKind::Severity),
     ("lvl", LevelKind::Level),
@@ -253,6 +253,7 @@ pub(crate) const LEVELS: [(&str, LevelKind); 51] = [
     ("SeverityText", LevelKind::Word), // OpenTelemetry
     ("severityText", LevelKind::Word),
     ("severity_text", LevelKind::Word),
+    ("otel.log.severity.text", LevelKind::Word),
     ("LogLevel", LevelKind::Word), // .NET
     ("logLevel", LevelKind::Word),
     ("loglevel", LevelKind::Word),
@@ -290,6 +291,7 @@ pub(crate) const LEVELS: [(&str, LevelKind); 51] = [
     ("SeverityNumber", LevelKind::Otel),
     ("severityNumber", LevelKind::Otel),
     ("severity_number", LevelKind::Otel),
+    ("otel.log.severity.number", LevelKind::Otel),
     ("severityLevel", LevelKind::Azure),
 ];
 

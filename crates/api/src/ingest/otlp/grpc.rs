@@ -39,7 +39,7 @@ const METRICS: &str = "/opentelemetry.proto.collector.metrics.v1.MetricsService/
 /// Bytes before a message.
 const FRAME_BYTES: usize = 5;
 /// The encodings of messages.
-const ENCODINGS: &str = "gzip, zstd, deflate";
+const ENCODINGS: &str = "gzip, zstd, deflate, snappy";
 
 const GRPC_ENCODING: HeaderName = HeaderName::from_static("grpc-encoding");
 const GRPC_ACCEPT_ENCODING: HeaderName = HeaderName::from_static("grpc-accept-encoding");
@@ -128,6 +128,7 @@ fn encoding(headers: &HeaderMap) -> ApiResult<Encoding> {
         Some(b"gzip") => Ok(Encoding::Gzip),
         Some(b"zstd") => Ok(Encoding::Zstd),
         Some(b"deflate") => Ok(Encoding::Deflate),
+        Some(b"snappy") => Ok(Encoding::Snappy),
         Some(b"identity") => Ok(Encoding::Plain),
         other => Err(ApiError::new(
             StatusCode::NOT_IMPLEMENTED,
@@ -240,6 +241,15 @@ mod tests {
         for broken in [&b""[..], &[0, 0, 0, 0], &[2, 0, 0, 0, 0], &[0, 0, 0, 0, 1], &[0; 6]] {
             assert!(unframed(broken).is_err(), "{broken:?}");
         }
+    }
+
+    #[test]
+    fn the_encodings_that_are_offered_are_taken() {
+        for name in ENCODINGS.split(", ") {
+            let headers = [(GRPC_ENCODING, HeaderValue::from_static(name))];
+            assert!(encoding(&headers.into_iter().collect()).is_ok(), "{name}");
+        }
+        assert_eq!(encoding(&HeaderMap::new()).unwrap_err().status(), StatusCode::NOT_IMPLEMENTED);
     }
 
     #[test]

@@ -33,6 +33,15 @@ fn objects() {
             ),
             (r#"{"k\u00e9\n":"v\"\u00e9","msg":"\t"}"#, "_msg=\t|ké\n=v\"é"),
             (r#"{"a":{"\u0062":1},"msg":"é"}"#, "_msg=é|a.b=1"),
+            // The exporter of OpenTelemetry for Splunk
+            (
+                r#"{"otel.log.severity.text":"Error","msg":"m"}"#,
+                "_msg=m|_level=error|otel.log.severity.text=Error",
+            ),
+            (
+                r#"{"otel.log.severity.number":13,"msg":"m"}"#,
+                "_msg=m|_level=warning|otel.log.severity.number=13",
+            ),
             // The message.
             (r#"{"message":"x","msg":"y"}"#, "_msg=x|msg=y"),
             (r#"{"msg":"y","message":""}"#, "_msg=y|message="),
