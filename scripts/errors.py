@@ -53,6 +53,8 @@ a text they saw; `…` stands for names and numbers. `scripts/errors.py` writes 
 | 413, 415 | too large; or a form or compression that is not taken |
 | 429 | too much of it runs or waits: try again after `Retry-After` |
 | 500 | a bug, or damage of a file: the server's log says more |
+| 501 | it is not there in this shape, such as a cluster: the text says what to do instead |
+| 502 | another node, a store, a directory or a provider of logins did not do its part |
 | 503 | the server starts, stops, or a budget is used up: try again after `Retry-After` |
 | 507 | the disk is full; the text says how many lines are kept |
 """

@@ -120,9 +120,7 @@ pub enum CatalogError {
     #[error("the catalog has a segment {0} already")]
     NameTaken(String),
     /// The answer would be larger than the caller's limit.
-    #[error(
-        "more than {segments_max} segments overlap the time range; narrow the range, or raise the limit of segments per query"
-    )]
+    #[error("more than {segments_max} segments overlap the time range; ask for a shorter one")]
     TooMany {
         /// The limit.
         segments_max: usize,
@@ -140,5 +138,17 @@ impl CatalogError {
             CatalogError::Unknown(_) => Failure::Unknown,
             _ => Failure::Refused,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_query_over_too_many_segments_is_told_what_helps() {
+        let told = CatalogError::TooMany { segments_max: 50_000 }.to_string();
+        let expected = "more than 50000 segments overlap the time range; ask for a shorter one";
+        assert_eq!(told, expected);
     }
 }

@@ -22,7 +22,7 @@ use stores::{HomeArgs, ProgramArgs, StoresCommand};
     after_help = "Examples:
   loginson-lab list                                          the studies there are
   loginson-lab run study1 --scale smoke --stores postgres    does it all work here? Fetches and starts PostgreSQL
-  loginson-lab run study1 --scale small                      minutes to an hour; the report is beside the results
+  loginson-lab run study1 --scale small                      half an hour to three hours; the report is beside the results
   loginson-lab run ycsb --endpoint redis=db7:6379 --stores redis     a server that runs already
   loginson-lab run logstores --stores sqlite,loginson --program sqlite=./sqlite.py    a store of your own
   loginson-lab run ./workloada -p threadcount=64 --stores redis      a property file of YCSB, as it is

@@ -69,7 +69,7 @@ A server encrypts new files once [encryption] of its configuration names a maste
 until they are merged; `rewrite` encrypts them. `rotate` encrypts the small file of data keys with another master key, so it
 takes a moment, however many files there are; a server does the same at its start with old_key_files. --new-data-key adds a
 data key for new files, and `rewrite` then encrypts the others with it. Keep a copy of the master key elsewhere: without it
-nobody reads the lines. docs/security.md says what is encrypted and what is not.")]
+nobody reads the lines. docs/encryption.md says what is encrypted and what is not.")]
 pub struct EncryptionArgs {
     #[command(subcommand)]
     action: Action,

@@ -23,7 +23,7 @@ const SAMPLE_BYTES_MAX: u64 = 64 << 20;
 #[derive(Args)]
 #[command(after_help = "Examples:
   tail -1000 access.log | loginson program test access-status.awk --type access
-  loginson query --limit 1000 '_type:access | fields _line' > sample; loginson program test p.awk < sample
+  loginson query --limit 1000 --format raw '_type:access' > sample; loginson program test p.awk < sample
   loginson program test errors.logsql < sample                 a query in LogsQL that ends in stats
 
 docs/programs.md describes programs.")]

@@ -14,9 +14,10 @@ use crate::cli::terminal::escaped;
   loginson reload --user admin
   systemctl reload loginson                       the same without credentials; the log says what changed
 
-With any mistake in the file, nothing changes. Certificates, users, tokens, rules at ingest, lookups, retention and limits of
-queries change at once; what changes at a restart only is named. A token or user needs the role admin. A collector reads its
-file again at the signal SIGHUP.")]
+With any mistake in the file, nothing changes. Users, tokens, rules at ingest, lookups, macros, names of fields, retention and
+limits of queries change at once; what changes at a restart only is named. Certificates are read by themselves, within ten
+seconds after their files changed, and at the signal SIGHUP (systemctl reload), which reads programs again as well. A token or
+user needs the role admin. A collector reads its file again at SIGHUP.")]
 pub struct ReloadArgs {
     #[command(flatten)]
     server: ServerArgs,

@@ -52,6 +52,9 @@ pub fn of_access(before: &AccessOptions, after: &AccessOptions, changed: &mut Ve
                 if (&was.filter, &was.hidden) != (&rights.filter, &rights.hidden) {
                     changed.push(format!("{name}: another filter, or other hidden fields"));
                 }
+                if was.tenant != rights.tenant {
+                    changed.push(format!("{name}: another tenant"));
+                }
                 if was.limits != rights.limits {
                     changed.push(format!("{name}: other limits"));
                 }
@@ -227,5 +230,23 @@ mod tests {
             ["http_hosts", "query.pages_max", "syslog.zone", "[[files]]"]
         );
         assert!(needs_restart(&after, &after).is_empty());
+    }
+
+    #[test]
+    fn another_tenant_is_a_change() {
+        let of = |tenant: &str| {
+            let (_, config) = both(&format!(
+                "[[tenants]]\nid = '12:0'\nname = 'shop'\n\
+                 [[tenants]]\nid = '13:0'\nname = 'bank'\n\
+                 [[tokens]]\nname = 'one'\nsha256 = '{}'\nrole = 'read'\ntenant = '{tenant}'\n",
+                "01".repeat(32)
+            ));
+            config.api.access
+        };
+        let mut changed = Vec::new();
+        of_access(&of("shop"), &of("shop"), &mut changed);
+        assert!(changed.is_empty(), "{changed:?}");
+        of_access(&of("shop"), &of("bank"), &mut changed);
+        assert_eq!(changed, ["token one: another tenant"]);
     }
 }

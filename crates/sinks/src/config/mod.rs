@@ -194,7 +194,7 @@ pub struct LoginsonConfig {
     pub parameters: BTreeMap<String, String>,
 }
 
-/// Apache Kafka, from version 2.4. Of the keys above it uses `user` with its password, `ca`,
+/// Apache Kafka, from version 3.9. Of the keys above it uses `user` with its password, `ca`,
 /// `connect_timeout`, `timeout`, `body_bytes_max` and `compression`.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
