@@ -9,9 +9,9 @@
 //!
 //! Work that may wait pauses between steps: while frames are queued for the disk, while receivers
 //! are short of processor time ([`pressure`]), and for as long as [`Throttle`] demands. A panic in
-//! a step fails that rewrite, which is tried again later; the thread survives. All state that must
-//! survive is in the files and the catalog, so the work resumes after a restart; only rewrites
-//! under way begin again.
+//! any step, the first and the last one too, fails that rewrite, which is tried again later; the
+//! thread survives. All state that must survive is in the files and the catalog, so the work
+//! resumes after a restart; only rewrites under way begin again.
 
 pub(crate) mod plan;
 pub(crate) mod pruning;
@@ -26,6 +26,7 @@ use std::sync::atomic::Ordering::{Relaxed, Release};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use platform::pauses::PANIC_PAUSE;
 use platform::placement::{self, Role};
 use platform::{ReadOnce, helpers, pressure};
 use segment::sealed::{Effort, SealedFile};
@@ -283,7 +284,10 @@ impl Background {
     ) -> Option<Rewrite> {
         let ids: Vec<u64> = sources.iter().map(AnySegment::id).collect();
         let (core, ledger) = (&self.core, &self.ledger);
-        match Rewrite::begin(core, ledger, callbacks, purpose, sources, effort, spare) {
+        // It parses the filters of deletions and of rules.
+        let begin = || Rewrite::begin(core, ledger, callbacks, purpose, sources, effort, spare);
+        let begun = catch_unwind(AssertUnwindSafe(begin));
+        match begun.unwrap_or(Err(RewriteError::Panicked)) {
             Ok(rewrite) => Some(rewrite),
             Err(error) => {
                 self.failed(&ids, error);
@@ -309,14 +313,19 @@ impl Background {
     ) -> Option<Work> {
         let sources = [AnySegment::Sealed(segment.clone())];
         let now_ns = self.core.retention_ns(self.core.clock.now_ns());
-        let pruning = Pruning::of(&self.core, &self.ledger, callbacks, &sources, now_ns);
-        match self.core.segments.open_sealed(&segment) {
-            Ok(file) => {
+        let begun = catch_unwind(AssertUnwindSafe(|| {
+            let pruning = Pruning::of(&self.core, &self.ledger, callbacks, &sources, now_ns);
+            let file = self.core.segments.open_sealed(&segment);
+            file.map(|file| (pruning, file))
+                .map_err(|error| RewriteError::Source { segment: segment.id, error })
+        }));
+        match begun.unwrap_or(Err(RewriteError::Panicked)) {
+            Ok((pruning, file)) => {
                 let findings = Findings::default();
                 Some(Work::Search(Search { segment, file, next: 0, pruning, findings }))
             }
             Err(error) => {
-                self.failed(&[segment.id], RewriteError::Source { segment: segment.id, error });
+                self.failed(&[segment.id], error);
                 None
             }
         }
@@ -438,7 +447,7 @@ impl Background {
     }
 
     fn failed(&mut self, segments: &[u64], error: RewriteError) {
-        let until_ns = self.core.clock.monotonic_ns().saturating_add(ns_of_ms(REST_MS));
+        let mut until_ns = self.core.clock.monotonic_ns().saturating_add(ns_of_ms(REST_MS));
         match error {
             RewriteError::Overtaken => return,
             RewriteError::Source { segment, error: error @ SegmentError::Io { .. } } => {
@@ -451,6 +460,13 @@ impl Background {
             RewriteError::Panicked => tracing::error!(
                 "segments {segments:?} cannot be sealed because of a bug; they stay as they are, and sealing is tried again"
             ),
+            RewriteError::HalfPublished => {
+                until_ns = u64::MAX;
+                tracing::error!(
+                    "segments {segments:?} are sealed, but not replaced because of a bug; they stay as they are until the \
+                     next start, which replaces them: restart the server"
+                );
+            }
             RewriteError::Target(error) => {
                 tracing::warn!("a segment cannot be sealed, will try again: {error}");
             }
@@ -630,7 +646,12 @@ pub(crate) fn run(
     loop {
         let urgency = urgency(core);
         let ingest_waits = core.queue.bytes() > core.config.queue_bytes_max / QUEUE_PARTS;
-        let (step, pause) = turn(background, callbacks, for_haste, urgency, ingest_waits);
+        let takes = || turn(background, callbacks, for_haste, urgency, ingest_waits);
+        // Without this thread nothing would be sealed any more until the next start.
+        let (step, pause) = catch_unwind(AssertUnwindSafe(takes)).unwrap_or_else(|_| {
+            tracing::error!("a bug in the work on segments, which goes on in a second");
+            (Step::Idle, PANIC_PAUSE)
+        });
         let signal = &core.signals.sealing.signal;
         if signal.is_stopped() {
             return;
