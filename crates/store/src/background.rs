@@ -54,6 +54,11 @@ use crate::writer::Writer;
 
 /// How long a segment is left alone after its rewrite failed, milliseconds.
 const REST_MS: u64 = 60_000;
+/// Attempts at sealing a segment that the disk cannot read and that later segments wait for. Then
+/// it counts as damaged, so that these are sealed.
+const UNREADABLE_ATTEMPTS_MAX: u32 = 10;
+/// The error number of a disk that cannot read.
+const EIO: i32 = 5;
 /// Interval at which the threads look for due work when no signal comes.
 const TICK: Duration = Duration::from_secs(1);
 /// While more than 1/`QUEUE_PARTS` of the queue is used, background work leaves the disk to ingest.
@@ -103,6 +108,8 @@ pub(crate) struct Background {
     trailing: Trailing,
     /// Segments that are left alone after a failure, each until a monotonic time in nanoseconds.
     resting: HashMap<u64, u64>,
+    /// How often segments could not be read that later ones wait for.
+    unreadable: HashMap<u64, u32>,
     scrub: Scrub,
     urgency: Urgency,
     /// Whether sealing was in haste when one of the two threads looked last.
@@ -150,6 +157,7 @@ impl Background {
             work: None,
             trailing: Trailing::default(),
             resting,
+            unreadable: HashMap::new(),
             scrub: Scrub::default(),
             urgency: Urgency::Whenever,
             seen_haste: false,
@@ -450,7 +458,9 @@ impl Background {
         let mut until_ns = self.core.clock.monotonic_ns().saturating_add(ns_of_ms(REST_MS));
         match error {
             RewriteError::Overtaken => return,
-            RewriteError::Source { segment, error: error @ SegmentError::Io { .. } } => {
+            RewriteError::Source { segment, error: error @ SegmentError::Io { .. } }
+                if !self.is_given_up(segment, &error) =>
+            {
                 tracing::warn!("segment {segment} cannot be read, will try again: {error}");
             }
             RewriteError::Source { segment, error } if self.is_written(segment) => {
@@ -473,6 +483,21 @@ impl Background {
         }
         add(&self.core.counters.failures, 1);
         self.resting.extend(segments.iter().map(|id| (*id, until_ns)));
+    }
+
+    /// Whether a segment that cannot be read counts as damaged from now on. No later segment is
+    /// sealed before one that a failed write left, which cannot be tried for ever: unsealed
+    /// segments take twenty times the room.
+    fn is_given_up(&mut self, segment: u64, error: &SegmentError) -> bool {
+        let hot = self.core.segments.find_hot(segment);
+        let others_wait = hot.is_some_and(|hot| read(&hot.index).state == RowState::Kept);
+        let SegmentError::Io { source, .. } = error else { return false };
+        if !others_wait || source.raw_os_error() != Some(EIO) {
+            return false;
+        }
+        let attempts = self.unreadable.entry(segment).or_insert(0);
+        *attempts += 1;
+        *attempts >= UNREADABLE_ATTEMPTS_MAX
     }
 
     fn is_written(&self, segment: u64) -> bool {

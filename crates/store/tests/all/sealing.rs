@@ -800,6 +800,32 @@ fn bugs_at_every_change_of_a_rewrite_lose_and_repeat_nothing() {
 }
 
 #[test]
+fn a_segment_that_cannot_be_read_does_not_stop_the_sealing_of_later_ones() {
+    let bench = Bench::new(|config| {
+        // The clock stands still while the store tries to write again.
+        (config.cache_bytes_max, config.retry_ms) = (0, 0);
+    });
+    let frame = frame_at(bench.store.next_sequence(), 50, 100, bench.clock.now_ns());
+    assert!(append(&bench.store, vec![frame])[0].is_ok());
+    bench.disk.fail(Fault { operation: Operation::Write, skip: 0, times: 1, errno: 5 });
+    bench.segment(100);
+    assert_eq!(bench.states(), [SegmentState::Kept, SegmentState::Rolled]);
+    let before = lines(&bench.store, &bench.host);
+    bench.disk.fail(Fault { operation: Operation::Read, skip: 0, times: u64::MAX, errno: 5 });
+    for _ in 0..9 {
+        work(&bench.store, &bench.host);
+        bench.clock.advance_ns(REST_NS);
+    }
+    assert_eq!(bench.states(), [SegmentState::Kept, SegmentState::Rolled], "it is tried again");
+    work(&bench.store, &bench.host);
+    bench.disk.clear_faults();
+    bench.clock.advance_ns(REST_NS);
+    work(&bench.store, &bench.host);
+    assert_eq!(bench.states(), [SegmentState::Damaged, SegmentState::Sealed]);
+    assert_eq!(lines(&bench.store, &bench.host), before, "what can be read is read");
+}
+
+#[test]
 fn ten_thousand_sealed_segments_open_without_being_read() {
     let mut bench = Bench::new(|_| {});
     bench.segment(10);
