@@ -16,6 +16,7 @@ use crate::cli::machine;
 use crate::cli::terminal::escaped;
 use crate::config::Config;
 use crate::config::mistakes::{Mistake, check};
+use node::cluster::Cluster;
 use node::ingest::rules::RuleSet;
 use node::lookups::Lookups;
 use node::storage::encryption::KeySource;
@@ -83,6 +84,10 @@ fn beyond(config: &Config, is_collector: bool) -> Vec<String> {
     };
     load("http_tls", config.http_tls.as_ref());
     load("tls", of_sources);
+    // Their certificates are read; nothing is asked of them.
+    if let Some(Err(error)) = config.stores.as_ref().map(Cluster::new) {
+        errors.push(format!("[stores]: {error:#}"));
+    }
     let parser = Parser::new(&ParserConfig {
         types: config.node.types.clone(),
         zone: config.node.zone,
@@ -159,6 +164,10 @@ mod tests {
             ),
             &["cannot read", "[[lookups]]: "],
         );
+        let stores = "addresses = ['https://a.example:9514']";
+        check(&format!("[stores]\n{stores}\nca_file = '{pem}'\n"), &["[stores]: "]);
+        let absent = at("no");
+        check(&format!("[stores]\n{stores}\nca_file = '{absent}'\n"), &["[stores]: "]);
         check("cluster.kafka.brokers = ['a:9092']\n", &["loginson collect --config FILE"]);
     }
 
