@@ -91,6 +91,28 @@ fn lines_become_rows_and_late_lines_correct_them() {
 }
 
 #[test]
+fn late_lines_do_not_replace_rows_of_lines_that_are_deleted() {
+    let server = Server::start_with(&[], CONFIG);
+    save(&server, "levels", LEVELS);
+    send(&server, 0..10, "");
+    let mut all = expected(&[("12:00:00 error", 5), ("12:00:00 info", 5)]);
+    server.wait_for("rows", |server| rows(server, "levels") == all);
+    let path = format!("/api/v1/deletions?filter={}", encoded("level:=info"));
+    assert_eq!(server.post(&path, b"").status, 202);
+    server.wait_for("the deletion", |server| {
+        server.get("/api/v1/deletions/1").json()["state"] == "done"
+    });
+    // One line is late; the bucket of the other one has no rows.
+    send(&server, [3, 15], "late");
+    all.insert("12:00:10 error".into(), 1);
+    server.wait_for("the late lines", |server| {
+        rows(server, "levels").contains_key("12:00:10 error")
+            && program(server, "levels")["buckets_waiting"] == 0
+    });
+    assert_eq!(rows(&server, "levels"), all);
+}
+
+#[test]
 fn a_query_is_a_program_too() {
     let server = Server::start_with(&[], CONFIG);
     let text = "# type: shop\n# bucket: 1m\n* | stats by (level) count() lines, min(_msg) first";
