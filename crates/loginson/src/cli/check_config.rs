@@ -84,9 +84,16 @@ fn beyond(config: &Config, is_collector: bool) -> Vec<String> {
     };
     load("http_tls", config.http_tls.as_ref());
     load("tls", of_sources);
-    // Their certificates are read; nothing is asked of them.
-    if let Some(Err(error)) = config.stores.as_ref().map(Cluster::new) {
-        errors.push(format!("[stores]: {error:#}"));
+    // Of these, certificates are read; nothing is asked of them. A collector has none.
+    if !is_collector {
+        if let Some(Err(error)) = config.stores.as_ref().map(Cluster::new) {
+            errors.push(format!("[stores]: {error:#}"));
+        }
+        for notifier in &config.node.alerts.notifiers {
+            if let Err(fault) = notifier.channel() {
+                errors.push(format!("[[alerts.notifiers]]: '{}': {fault}", notifier.policy.name));
+            }
+        }
     }
     let parser = Parser::new(&ParserConfig {
         types: config.node.types.clone(),
@@ -168,6 +175,11 @@ mod tests {
         check(&format!("[stores]\n{stores}\nca_file = '{pem}'\n"), &["[stores]: "]);
         let absent = at("no");
         check(&format!("[stores]\n{stores}\nca_file = '{absent}'\n"), &["[stores]: "]);
+        let notifier = "webhook = { url = 'https://a.example/x' }";
+        check(
+            &format!("[[alerts.notifiers]]\nname = 'ops'\nca = '{absent}'\n{notifier}\n"),
+            &["[[alerts.notifiers]]: 'ops': "],
+        );
         check("cluster.kafka.brokers = ['a:9092']\n", &["loginson collect --config FILE"]);
     }
 
