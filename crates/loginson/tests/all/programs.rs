@@ -457,3 +457,22 @@ fn sinks_get_rows_lines_and_results_once() {
     let metrics = server.get("/metrics").text();
     assert!(metrics.contains("loginson_sink_delivered_total{sink=\"errors\"} 1"), "{metrics}");
 }
+
+#[test]
+fn a_bucket_without_rows_deletes_those_that_were_sent() {
+    let out = tempfile::tempdir().unwrap();
+    let file = out.path().join("rows.jsonl");
+    let path = file.display();
+    let config = format!("{CONFIG}[[sinks]]\nname = \"rows\"\n[sinks.file]\npath = \"{path}\"\n");
+    let server = Server::start_with(&[], &config);
+    let text = "# type: shop\n# bucket: 10s\n* | stats count() lines | filter lines:<11";
+    let answer = server.post("/api/v1/programs/few?language=logsql", text.as_bytes());
+    assert_eq!(answer.status, 200, "{}", answer.text());
+    send(&server, 0..10, "");
+    server.wait_for("the row", |server| rows(server, "few") == expected(&[("12:00:00 -", 10)]));
+    send(&server, [3], "late");
+    server.wait_for("the deletion", |_| {
+        std::fs::read_to_string(&file).is_ok_and(|lines| lines.contains("\"deleted\":true"))
+    });
+    assert_eq!(rows(&server, "few"), expected(&[]));
+}
