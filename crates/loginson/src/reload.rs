@@ -78,7 +78,7 @@ impl Reloader {
         let mut now = self.now.lock().unwrap_or_else(PoisonError::into_inner);
         let fresh = self.settings.load().map_err(|error| refused(&one_line(&error)))?;
         if let Some(why) = self.gate.refusal(&fresh.config.api.access) {
-            return Err(refused(why));
+            return Err(refused(&why));
         }
         let retention = fresh.config.retention_since(&self.start.config);
         // Counts go on under the same names.

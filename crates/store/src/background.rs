@@ -9,9 +9,9 @@
 //!
 //! Work that may wait pauses between steps: while frames are queued for the disk, while receivers
 //! are short of processor time ([`pressure`]), and for as long as [`Throttle`] demands. A panic in
-//! a step fails that rewrite, which is tried again later; the thread survives. All state that must
-//! survive is in the files and the catalog, so the work resumes after a restart; only rewrites
-//! under way begin again.
+//! any step, the first and the last one too, fails that rewrite, which is tried again later; the
+//! thread survives. All state that must survive is in the files and the catalog, so the work
+//! resumes after a restart; only rewrites under way begin again.
 
 pub(crate) mod plan;
 pub(crate) mod pruning;
@@ -26,6 +26,7 @@ use std::sync::atomic::Ordering::{Relaxed, Release};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use platform::pauses::PANIC_PAUSE;
 use platform::placement::{self, Role};
 use platform::{ReadOnce, helpers, pressure};
 use segment::sealed::{Effort, SealedFile};
@@ -53,6 +54,11 @@ use crate::writer::Writer;
 
 /// How long a segment is left alone after its rewrite failed, milliseconds.
 const REST_MS: u64 = 60_000;
+/// Attempts at sealing a segment that the disk cannot read and that later segments wait for. Then
+/// it counts as damaged, so that these are sealed.
+const UNREADABLE_ATTEMPTS_MAX: u32 = 10;
+/// The error number of a disk that cannot read.
+const EIO: i32 = 5;
 /// Interval at which the threads look for due work when no signal comes.
 const TICK: Duration = Duration::from_secs(1);
 /// While more than 1/`QUEUE_PARTS` of the queue is used, background work leaves the disk to ingest.
@@ -102,6 +108,8 @@ pub(crate) struct Background {
     trailing: Trailing,
     /// Segments that are left alone after a failure, each until a monotonic time in nanoseconds.
     resting: HashMap<u64, u64>,
+    /// How often segments could not be read that later ones wait for.
+    unreadable: HashMap<u64, u32>,
     scrub: Scrub,
     urgency: Urgency,
     /// Whether sealing was in haste when one of the two threads looked last.
@@ -149,6 +157,7 @@ impl Background {
             work: None,
             trailing: Trailing::default(),
             resting,
+            unreadable: HashMap::new(),
             scrub: Scrub::default(),
             urgency: Urgency::Whenever,
             seen_haste: false,
@@ -283,7 +292,10 @@ impl Background {
     ) -> Option<Rewrite> {
         let ids: Vec<u64> = sources.iter().map(AnySegment::id).collect();
         let (core, ledger) = (&self.core, &self.ledger);
-        match Rewrite::begin(core, ledger, callbacks, purpose, sources, effort, spare) {
+        // It parses the filters of deletions and of rules.
+        let begin = || Rewrite::begin(core, ledger, callbacks, purpose, sources, effort, spare);
+        let begun = catch_unwind(AssertUnwindSafe(begin));
+        match begun.unwrap_or(Err(RewriteError::Panicked)) {
             Ok(rewrite) => Some(rewrite),
             Err(error) => {
                 self.failed(&ids, error);
@@ -309,14 +321,19 @@ impl Background {
     ) -> Option<Work> {
         let sources = [AnySegment::Sealed(segment.clone())];
         let now_ns = self.core.retention_ns(self.core.clock.now_ns());
-        let pruning = Pruning::of(&self.core, &self.ledger, callbacks, &sources, now_ns);
-        match self.core.segments.open_sealed(&segment) {
-            Ok(file) => {
+        let begun = catch_unwind(AssertUnwindSafe(|| {
+            let pruning = Pruning::of(&self.core, &self.ledger, callbacks, &sources, now_ns);
+            let file = self.core.segments.open_sealed(&segment);
+            file.map(|file| (pruning, file))
+                .map_err(|error| RewriteError::Source { segment: segment.id, error })
+        }));
+        match begun.unwrap_or(Err(RewriteError::Panicked)) {
+            Ok((pruning, file)) => {
                 let findings = Findings::default();
                 Some(Work::Search(Search { segment, file, next: 0, pruning, findings }))
             }
             Err(error) => {
-                self.failed(&[segment.id], RewriteError::Source { segment: segment.id, error });
+                self.failed(&[segment.id], error);
                 None
             }
         }
@@ -438,10 +455,12 @@ impl Background {
     }
 
     fn failed(&mut self, segments: &[u64], error: RewriteError) {
-        let until_ns = self.core.clock.monotonic_ns().saturating_add(ns_of_ms(REST_MS));
+        let mut until_ns = self.core.clock.monotonic_ns().saturating_add(ns_of_ms(REST_MS));
         match error {
             RewriteError::Overtaken => return,
-            RewriteError::Source { segment, error: error @ SegmentError::Io { .. } } => {
+            RewriteError::Source { segment, error: error @ SegmentError::Io { .. } }
+                if !self.is_given_up(segment, &error) =>
+            {
                 tracing::warn!("segment {segment} cannot be read, will try again: {error}");
             }
             RewriteError::Source { segment, error } if self.is_written(segment) => {
@@ -451,12 +470,34 @@ impl Background {
             RewriteError::Panicked => tracing::error!(
                 "segments {segments:?} cannot be sealed because of a bug; they stay as they are, and sealing is tried again"
             ),
+            RewriteError::HalfPublished => {
+                until_ns = u64::MAX;
+                tracing::error!(
+                    "segments {segments:?} are sealed, but not replaced because of a bug; they stay as they are until the \
+                     next start, which replaces them: restart the server"
+                );
+            }
             RewriteError::Target(error) => {
                 tracing::warn!("a segment cannot be sealed, will try again: {error}");
             }
         }
         add(&self.core.counters.failures, 1);
         self.resting.extend(segments.iter().map(|id| (*id, until_ns)));
+    }
+
+    /// Whether a segment that cannot be read counts as damaged from now on. No later segment is
+    /// sealed before one that a failed write left, which cannot be tried for ever: unsealed
+    /// segments take twenty times the room.
+    fn is_given_up(&mut self, segment: u64, error: &SegmentError) -> bool {
+        let hot = self.core.segments.find_hot(segment);
+        let others_wait = hot.is_some_and(|hot| read(&hot.index).state == RowState::Kept);
+        let SegmentError::Io { source, .. } = error else { return false };
+        if !others_wait || source.raw_os_error() != Some(EIO) {
+            return false;
+        }
+        let attempts = self.unreadable.entry(segment).or_insert(0);
+        *attempts += 1;
+        *attempts >= UNREADABLE_ATTEMPTS_MAX
     }
 
     fn is_written(&self, segment: u64) -> bool {
@@ -630,7 +671,12 @@ pub(crate) fn run(
     loop {
         let urgency = urgency(core);
         let ingest_waits = core.queue.bytes() > core.config.queue_bytes_max / QUEUE_PARTS;
-        let (step, pause) = turn(background, callbacks, for_haste, urgency, ingest_waits);
+        let takes = || turn(background, callbacks, for_haste, urgency, ingest_waits);
+        // Without this thread nothing would be sealed any more until the next start.
+        let (step, pause) = catch_unwind(AssertUnwindSafe(takes)).unwrap_or_else(|_| {
+            tracing::error!("a bug in the work on segments, which goes on in a second");
+            (Step::Idle, PANIC_PAUSE)
+        });
         let signal = &core.signals.sealing.signal;
         if signal.is_stopped() {
             return;

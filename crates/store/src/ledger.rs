@@ -163,15 +163,18 @@ impl Ledger {
             return;
         }
         let disk = self.core.disk.clone();
+        // The list stays whole if a bug ends the thread here: a file that is gone is removed again.
+        let removes = |file: &Removing| match disk.remove(&file.path) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                tracing::warn!("{}: cannot delete: {error}", file.path.display());
+                false
+            }
+            _ => true,
+        };
+        let mut are_removed = self.removing.iter().map(removes).collect::<Vec<_>>().into_iter();
         let (removed, refused): (Vec<_>, Vec<_>) = std::mem::take(&mut self.removing)
             .into_iter()
-            .partition(|file| match disk.remove(&file.path) {
-                Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                    tracing::warn!("{}: cannot delete: {error}", file.path.display());
-                    false
-                }
-                _ => true,
-            });
+            .partition(|_| are_removed.next().unwrap_or(false));
         self.removing = refused;
         self.note_leaving();
         self.removed(removed);

@@ -13,7 +13,7 @@ use crate::access::authority::Authority;
 use crate::access::principal::Role;
 use crate::access::principal::Scope;
 use crate::access::routes::Route;
-use crate::access::users::{Token, User};
+use crate::access::users::{NAMES_MAX, Token, User};
 
 /// A hash of the password `correct horse` that is cheap to compute.
 pub(super) fn cheap_hash() -> PasswordHash {
@@ -386,6 +386,12 @@ async fn users_change_and_sessions_stay() {
     assert!(gate.refusal(&none).unwrap().contains("restart"));
     let open = Fixture::new(|_| {});
     assert_eq!(open.app.gate().refusal(&none), None);
+    // What a start would refuse is no success of a reload.
+    let token = |n: usize| Token::new(format!("t{n}").into(), digest_of("secret"), Role::Read);
+    let tokens = (0..=NAMES_MAX).map(token).collect();
+    let many = AccessOptions { tokens, ..AccessOptions::default() };
+    let why = open.app.gate().refusal(&many).unwrap();
+    assert!(why.contains("more than 10000 users and tokens"), "{why}");
 }
 
 #[tokio::test]

@@ -16,6 +16,7 @@ use crate::cli::machine;
 use crate::cli::terminal::escaped;
 use crate::config::Config;
 use crate::config::mistakes::{Mistake, check};
+use node::cluster::Cluster;
 use node::ingest::rules::RuleSet;
 use node::lookups::Lookups;
 use node::storage::encryption::KeySource;
@@ -83,6 +84,17 @@ fn beyond(config: &Config, is_collector: bool) -> Vec<String> {
     };
     load("http_tls", config.http_tls.as_ref());
     load("tls", of_sources);
+    // Of these, certificates are read; nothing is asked of them. A collector has none.
+    if !is_collector {
+        if let Some(Err(error)) = config.stores.as_ref().map(Cluster::new) {
+            errors.push(format!("[stores]: {error:#}"));
+        }
+        for notifier in &config.node.alerts.notifiers {
+            if let Err(fault) = notifier.channel() {
+                errors.push(format!("[[alerts.notifiers]]: '{}': {fault}", notifier.policy.name));
+            }
+        }
+    }
     let parser = Parser::new(&ParserConfig {
         types: config.node.types.clone(),
         zone: config.node.zone,
@@ -158,6 +170,15 @@ mod tests {
                 at("no")
             ),
             &["cannot read", "[[lookups]]: "],
+        );
+        let stores = "addresses = ['https://a.example:9514']";
+        check(&format!("[stores]\n{stores}\nca_file = '{pem}'\n"), &["[stores]: "]);
+        let absent = at("no");
+        check(&format!("[stores]\n{stores}\nca_file = '{absent}'\n"), &["[stores]: "]);
+        let notifier = "webhook = { url = 'https://a.example/x' }";
+        check(
+            &format!("[[alerts.notifiers]]\nname = 'ops'\nca = '{absent}'\n{notifier}\n"),
+            &["[[alerts.notifiers]]: 'ops': "],
         );
         check("cluster.kafka.brokers = ['a:9092']\n", &["loginson collect --config FILE"]);
     }

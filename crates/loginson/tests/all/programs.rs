@@ -91,6 +91,28 @@ fn lines_become_rows_and_late_lines_correct_them() {
 }
 
 #[test]
+fn late_lines_do_not_replace_rows_of_lines_that_are_deleted() {
+    let server = Server::start_with(&[], CONFIG);
+    save(&server, "levels", LEVELS);
+    send(&server, 0..10, "");
+    let mut all = expected(&[("12:00:00 error", 5), ("12:00:00 info", 5)]);
+    server.wait_for("rows", |server| rows(server, "levels") == all);
+    let path = format!("/api/v1/deletions?filter={}", encoded("level:=info"));
+    assert_eq!(server.post(&path, b"").status, 202);
+    server.wait_for("the deletion", |server| {
+        server.get("/api/v1/deletions/1").json()["state"] == "done"
+    });
+    // One line is late; the bucket of the other one has no rows.
+    send(&server, [3, 15], "late");
+    all.insert("12:00:10 error".into(), 1);
+    server.wait_for("the late lines", |server| {
+        rows(server, "levels").contains_key("12:00:10 error")
+            && program(server, "levels")["buckets_waiting"] == 0
+    });
+    assert_eq!(rows(&server, "levels"), all);
+}
+
+#[test]
 fn a_query_is_a_program_too() {
     let server = Server::start_with(&[], CONFIG);
     let text = "# type: shop\n# bucket: 1m\n* | stats by (level) count() lines, min(_msg) first";
@@ -434,4 +456,23 @@ fn sinks_get_rows_lines_and_results_once() {
     assert_eq!(told, (&json!("errors"), &json!("file"), &json!("lines")));
     let metrics = server.get("/metrics").text();
     assert!(metrics.contains("loginson_sink_delivered_total{sink=\"errors\"} 1"), "{metrics}");
+}
+
+#[test]
+fn a_bucket_without_rows_deletes_those_that_were_sent() {
+    let out = tempfile::tempdir().unwrap();
+    let file = out.path().join("rows.jsonl");
+    let path = file.display();
+    let config = format!("{CONFIG}[[sinks]]\nname = \"rows\"\n[sinks.file]\npath = \"{path}\"\n");
+    let server = Server::start_with(&[], &config);
+    let text = "# type: shop\n# bucket: 10s\n* | stats count() lines | filter lines:<11";
+    let answer = server.post("/api/v1/programs/few?language=logsql", text.as_bytes());
+    assert_eq!(answer.status, 200, "{}", answer.text());
+    send(&server, 0..10, "");
+    server.wait_for("the row", |server| rows(server, "few") == expected(&[("12:00:00 -", 10)]));
+    send(&server, [3], "late");
+    server.wait_for("the deletion", |_| {
+        std::fs::read_to_string(&file).is_ok_and(|lines| lines.contains("\"deleted\":true"))
+    });
+    assert_eq!(rows(&server, "few"), expected(&[]));
 }

@@ -1,6 +1,7 @@
 //! Whether the stores of a copy answer, so that a server that answers for them knows before a query
 //! does.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, PoisonError, Weak};
 use std::time::Duration;
 
@@ -56,7 +57,10 @@ impl Cluster {
 
 fn watch(cluster: &Weak<Cluster>) {
     while let Some(cluster) = cluster.upgrade() {
-        cluster.look();
+        // Without this thread, readiness would tell for ever what it told last.
+        if catch_unwind(AssertUnwindSafe(|| cluster.look())).is_err() {
+            tracing::error!("a bug in looking whether the stores answer; it is tried again");
+        }
         drop(cluster);
         std::thread::sleep(TICK);
     }

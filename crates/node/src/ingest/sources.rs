@@ -18,6 +18,7 @@ mod supervisor;
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
@@ -158,7 +159,11 @@ impl Sources {
         lock(&running).fix_ports(&mut options);
         let watch = move || {
             while stopped.recv_timeout(LOOK_INTERVAL) == Err(RecvTimeoutError::Timeout) {
-                lock(&watched).look(&options, &with, Instant::now());
+                let look = || lock(&watched).look(&options, &with, Instant::now());
+                // Without this thread no source that fails would be started again.
+                if catch_unwind(AssertUnwindSafe(look)).is_err() {
+                    tracing::error!("a bug in starting a source again; it is tried in a second");
+                }
             }
         };
         let thread = std::thread::Builder::new().name("sources".to_owned()).spawn(watch)?;

@@ -20,6 +20,7 @@ mod uploads;
 use std::fmt;
 use std::fs;
 use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::thread;
@@ -400,7 +401,15 @@ fn read(spec: &LookupSpec) -> Result<Loaded, String> {
         return Err(refused(format!("it is larger than {} MiB", FILE_BYTES_MAX >> 20)));
     }
     let bytes = fs::read(&spec.file).map_err(|error| refused(error.to_string()))?;
-    load(spec, bytes).map_err(refused)
+    unless_it_panics(|| load(spec, bytes)).map_err(refused)
+}
+
+/// Turns a panic into a reason like others: the thread that looks for new versions goes on with the
+/// other tables.
+fn unless_it_panics<T>(read: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
+    catch_unwind(AssertUnwindSafe(read)).unwrap_or_else(|_| {
+        Err("reading it ended in a bug, which the log of the process names; report it".to_owned())
+    })
 }
 
 /// The table that the content of a file makes up.
@@ -505,6 +514,15 @@ mod tests {
         assert_eq!(found(&of_rules, "t", &["2"]), "v=zwei");
         assert!(lookups.states()[0].error.is_none());
         assert_eq!(lookups.states()[0].rows, Some(2));
+    }
+
+    #[test]
+    fn a_panic_is_a_reason_like_others() {
+        assert_eq!(unless_it_panics(|| Ok(7)), Ok(7));
+        let broken: Result<(), String> = unless_it_panics(|| Err("line 2".to_owned()));
+        assert_eq!(broken, Err("line 2".to_owned()));
+        let panics = || -> Result<(), String> { panic!("a test of what happens then") };
+        assert!(unless_it_panics(panics).unwrap_err().contains("ended in a bug"));
     }
 
     #[test]

@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
 use platform::memory::{Budget, Purpose};
+use programs::summary::SUMMARY_TYPE;
 use programs::{
     BucketOutcome, BucketRun, InputBlock, Interpreter, Language, Launcher, Limits, NoInterpreter,
     ProgramError, Rejected, Row, RowError, RunSpec, Usage, Variable,
@@ -21,6 +22,7 @@ use record::{Batch, LineId, RowsWriter, read_rows};
 use text::quoted::quote;
 
 use super::compiled::{Compiled, columns};
+use super::gone::Gone;
 use super::trial::SampleUnit;
 use crate::cluster::QueriedLines;
 
@@ -133,6 +135,54 @@ impl Engine {
         }
     }
 
+    /// The buckets from `start` to before `end` that have rows of lines of which some may be gone:
+    /// computed again from what is left, these rows would be replaced by lesser ones. Rows of a
+    /// bucket that was not over do not stay. Only known of the lines of this node.
+    pub fn rows_that_stay(
+        &self,
+        compiled: &Compiled,
+        (start, end): (i64, i64),
+        now_ns: i64,
+        cancelled: &Arc<AtomicBool>,
+    ) -> Result<BTreeSet<i64>, RunError> {
+        let mut stay = BTreeSet::new();
+        let QueriedLines::Own(stored) = &self.lines else { return Ok(stay) };
+        let gone = Gone::of(stored.store());
+        let (buckets, definition) = (compiled.buckets(), &compiled.definition);
+        let start_ns = buckets.start_ns(start);
+        // Rows are not older than their bucket, and lines come about a width before them.
+        let before = |time_ns: i64| time_ns.saturating_sub(buckets.width_ns);
+        if !gone.may_have_taken(before(start_ns), start_ns, now_ns) {
+            return Ok(stay);
+        }
+        let stats = format!(
+            "options(all_revisions=true) _type:={} program:={} bucket_s:={} \
+             -partial:true | stats by (_time) min(revision) earliest, max(revision) latest",
+            quote(SUMMARY_TYPE),
+            quote(&definition.name),
+            definition.width_s
+        );
+        let query = Query::parse(&stats, 0).map_err(|error| RunError::Failed(error.message))?;
+        let range = TimeRange { start_ns, end_ns: buckets.start_ns(end) };
+        let context = self.context(range, cancelled);
+        let mut scratch = Scratch::default();
+        query::run(&query, &*self.source(), &context, &mut |rows| {
+            for index in 0..rows.len() {
+                let time_ns = text::time::parse_timestamp(rows.get(index, "_time", &mut scratch));
+                let first_ns = revision_ns(rows.get(index, "earliest", &mut scratch));
+                let last_ns = revision_ns(rows.get(index, "latest", &mut scratch));
+                let (Some(time), Some(first), Some(last)) = (time_ns, first_ns, last_ns) else {
+                    continue;
+                };
+                if gone.may_have_taken(before(first), last, now_ns) {
+                    stay.insert(buckets.at(time));
+                }
+            }
+            ControlFlow::Continue(())
+        })?;
+        Ok(stay)
+    }
+
     /// Computes these buckets, which ascend and have few lines, by the query of a program. Blocks
     /// that hold lines of several buckets are read once, and not once for each bucket. Errors are
     /// those of reading.
@@ -179,6 +229,12 @@ impl Engine {
         });
         finished.collect()
     }
+}
+
+/// When rows of a revision were computed, nanoseconds since 1970 UTC: revisions are microseconds.
+fn revision_ns(text: &[u8]) -> Option<i64> {
+    let revision: f64 = std::str::from_utf8(text).ok()?.parse().ok()?;
+    Some((revision as i64).saturating_mul(1_000))
 }
 
 /// A bucket whose lines are being read, and its process.

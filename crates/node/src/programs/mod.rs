@@ -9,7 +9,7 @@
 //!
 //! A bucket is computed from the lines in the store, whenever lines of it have come: after its end,
 //! after late lines, after a crash, and for a run over a past interval. So there is one way to
-//! rows.
+//! rows. Only late lines of a bucket whose other lines may be gone ([`gone`]) change nothing.
 //!
 //! Invariants:
 //! - A bucket of which a line came is computed after that: its note is on disk ([`checkpoint`])
@@ -27,6 +27,7 @@ mod builtin_tests;
 pub mod checkpoint;
 pub mod compiled;
 pub mod compute;
+pub mod gone;
 pub mod pending;
 pub mod registry;
 pub mod rows;

@@ -173,6 +173,15 @@ impl Runner {
         // another node stores them meanwhile.
         let revision = self.writer.next_revision();
         let computed = self.engine.compute(&self.compiled, buckets, &self.stopped);
+        let now_ns = self.clock.now_ns();
+        let computed = computed.and_then(|mut outcomes| {
+            let engine = &self.engine;
+            let stay = engine.rows_that_stay(&self.compiled, buckets, now_ns, &self.stopped)?;
+            for (bucket, _) in outcomes.extract_if(.., |one| stay.contains(&one.0)) {
+                self.note_stayed(bucket);
+            }
+            Ok(outcomes)
+        });
         let not_computed = match computed {
             Ok(outcomes) => self.keep(outcomes, revision),
             Err(RunError::Cancelled) if self.stopped.load(Relaxed) => {
@@ -184,6 +193,23 @@ impl Runner {
             }
         };
         self.settle(not_computed);
+    }
+
+    /// Notes that late lines of a bucket are not counted. The log says so of ever fewer buckets.
+    fn note_stayed(&self, bucket: i64) {
+        lock(&self.pending).forget_failures(bucket);
+        let mut status = lock(&self.status);
+        status.stayed += 1;
+        if status.stayed.is_power_of_two() {
+            tracing::warn!(
+                "program {}, bucket {}: its rows stay, and lines that came late are not in them, because retention or a \
+                 deletion may have taken lines that they count; run the program over that time to count what is left \
+                 ({} buckets since the program was started)",
+                self.compiled.definition.name,
+                text::time::format_time(self.buckets.start_ns(bucket)),
+                status.stayed
+            );
+        }
     }
 
     /// Stores the rows of buckets; returns those that are to be computed again.

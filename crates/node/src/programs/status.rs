@@ -12,6 +12,8 @@ pub struct Status {
     pub rows: u64,
     /// Buckets whose rows were stored.
     pub buckets: u64,
+    /// Buckets with late lines whose rows stayed, because other lines of them may be gone.
+    pub stayed: u64,
     /// Attempts that failed.
     pub failures: u64,
     /// Lines of output that are no rows.

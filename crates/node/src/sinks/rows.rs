@@ -115,17 +115,17 @@ impl RowFeed {
                 let Some(parsed) = parse_line(row.raw()) else { continue };
                 let wanted = self.wants(&parsed.program)
                     && !parsed.is_of_run
-                    && parsed.has_row
                     && Completed::of(&parsed.program, &runs).counts(
                         parsed.row.time_ns,
                         parsed.row.revision,
                         false,
                     );
-                if wanted {
-                    if is_late(&parsed.row) {
-                        let place = (parsed.row.time_ns, parsed.row.width_s);
-                        late.insert((parsed.program.clone(), place.0, place.1));
-                    }
+                // A bucket that has no rows any more may have had some, too.
+                if wanted && is_late(&parsed.row) {
+                    let place = (parsed.row.time_ns, parsed.row.width_s);
+                    late.insert((parsed.program.clone(), place.0, place.1));
+                }
+                if wanted && parsed.has_row {
                     documents.push(document(&parsed.program, &parsed.row));
                 }
             }

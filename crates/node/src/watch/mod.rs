@@ -334,9 +334,11 @@ impl Watcher {
 
     /// Lines that came after their minute was counted, some minutes ago.
     fn late_lines(&self, minute_ns: i64, counted: &[FieldCounts], at: &mut Loop) -> u64 {
-        let all = counted.iter().find(|counts| counts.field.is_empty());
-        let lines = all.map_or(0.0, |all| all.values.iter().map(|(_, n)| n).sum());
-        at.counted.push_back((minute_ns, lines));
+        // A minute that could not be counted is not one without lines.
+        if let Some(all) = counted.iter().find(|counts| counts.field.is_empty()) {
+            let lines = all.values.iter().map(|(_, n)| n).sum();
+            at.counted.push_back((minute_ns, lines));
+        }
         if at.counted.len() <= LATE_MINUTES {
             return 0;
         }

@@ -213,6 +213,10 @@ fn late_lines_are_counted() {
         watcher.minute(NOW_NS + minute_at * MINUTE_NS, &mut at);
     }
     assert_eq!(watcher.told().totals.late_lines, 4);
+    // What could not be counted is not known to have come late.
+    let mut uncounted = Loop::default();
+    assert_eq!(watcher.late_lines(0, &[], &mut uncounted), 0);
+    assert!(uncounted.counted.is_empty());
 }
 
 #[test]

@@ -16,6 +16,7 @@
 //! sources or the new segment, never both; older snapshots continue to read the open files of the
 //! sources.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
@@ -179,6 +180,20 @@ pub(crate) enum RewriteError {
     Overtaken,
     /// A bug: the code that processed its lines panicked.
     Panicked,
+    /// The same after the catalog may have got the new file, and before the list of segments did.
+    /// The next start puts that file in the place of its sources, which stay as they are until
+    /// then.
+    HalfPublished,
+}
+
+/// Who knows of the new file when it is published.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Known {
+    Nobody,
+    /// The catalog, perhaps.
+    Catalog,
+    /// The list of segments, too: the sources are replaced.
+    List,
 }
 
 impl Rewrite {
@@ -489,13 +504,34 @@ impl Rewrite {
         Ok(())
     }
 
-    /// Publishes the new file in the place of its sources.
+    /// Publishes the new file in the place of its sources. A bug that panics is an error like
+    /// others.
     pub(crate) fn finish(
         mut self,
         writer: &Mutex<Writer>,
         ledger: &Mutex<Ledger>,
     ) -> Result<(), RewriteError> {
-        let result = self.publish(writer, ledger, self.footer.as_ref());
+        let mut known = Known::Nobody;
+        let publish = || self.publish(writer, ledger, self.footer.as_ref(), &mut known);
+        let published = catch_unwind(AssertUnwindSafe(publish));
+        let result = match (published, known) {
+            (Ok(result), _) => result,
+            (Err(_), Known::Nobody) => Err(RewriteError::Panicked),
+            (Err(_), Known::Catalog) => {
+                // All rows are written again, without that of the new file: the next start then
+                // reads in the file what it replaces.
+                lock(ledger).catalog_stale = true;
+                self.note_room(0);
+                return Err(RewriteError::HalfPublished);
+            }
+            (Err(_), Known::List) => {
+                tracing::error!(
+                    "a bug after segment {} took the place of others; files of these that are left go with the next start",
+                    self.id
+                );
+                Ok(())
+            }
+        };
         if result.is_err() {
             self.abandon(ledger);
         } else {
@@ -510,6 +546,7 @@ impl Rewrite {
         writer: &Mutex<Writer>,
         ledger: &Mutex<Ledger>,
         new: Option<&Footer>,
+        known: &mut Known,
     ) -> Result<(), RewriteError> {
         let core = &self.core;
         let sources: Vec<AnySegment> = self.sources.iter().map(Source::segment).collect();
@@ -553,6 +590,7 @@ impl Rewrite {
             segment = Some((SealedSegment::from_row(&row, &dir), row));
         }
         let ids: Vec<u64> = sources.iter().map(AnySegment::id).collect();
+        *known = Known::Catalog;
         if let Err(error) = ledger.catalog.replace(segment.as_ref().map(|(_, row)| row), &ids) {
             // The files carry the same information: the new one names its sources. The rows are
             // written later.
@@ -571,6 +609,7 @@ impl Rewrite {
         let segment = segment.map(|(segment, _)| segment);
         core.progress.raise_summarised(segment.as_ref().and_then(|new| new.summarised_through));
         core.segments.replace(&sources, segment);
+        *known = Known::List;
         for source in &sources {
             core.segments.forget(source, Fate::Replaced);
             let path = source.path().to_owned();

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::common::{TestHost, append, config, frame_at, lines, lines_of, open, parse_all, work};
-use platform::{Access, Clock, Disk, Fault, ManualClock, Operation, SimDisk};
+use platform::{Access, Clock, Disk, Fault, ManualClock, OnDurable, Operation, Patience, SimDisk};
 use record::{Batch, Frame, LineId};
 use segment::sealed::SealedFile;
 use store::{
@@ -754,6 +754,75 @@ fn power_cuts_at_every_sync_of_a_rewrite_lose_and_repeat_nothing() {
             assert!(bench.files().iter().all(|name| name.ends_with(".sealed")));
         }
     }
+}
+
+/// Whichever change of the disk the bug comes at, while a file is written or published.
+#[test]
+fn bugs_at_every_change_of_a_rewrite_lose_and_repeat_nothing() {
+    let mut reached = 0;
+    for change in 1..=16 {
+        let dir = tempfile::tempdir().unwrap();
+        let disk = SimDisk::new(change).with_os_dir(dir.path().to_owned());
+        let clock = Arc::new(ManualClock::new(1_000_000_000_000_000));
+        let config = StoreConfig { segment_frames_max: 2, ..config("/data") };
+        let open = || {
+            let shared: Arc<dyn Disk> = Arc::new(disk.clone());
+            let time: Arc<dyn Clock> = clock.clone();
+            Store::open_stepped(config.clone(), shared, time).unwrap().0
+        };
+        let host = TestHost::new();
+        let store = open();
+        for _ in 0..5 {
+            let done: OnDurable = Box::new(|result| assert_eq!(result, Ok(())));
+            let frame = frame_at(store.next_sequence(), 50, 100, clock.now_ns());
+            store.append(vec![(frame, done)], Patience::Unlimited).unwrap();
+            store.writer_step();
+        }
+        parse_all(&store, &host);
+        let before = lines(&store, &host);
+        assert_eq!(before.len(), 250);
+        disk.panic_at_change(change);
+        for _ in 0..3 {
+            work(&store, &host);
+            clock.advance_ns(REST_NS);
+        }
+        reached += usize::from(disk.is_healthy());
+        disk.clear_faults();
+        assert_eq!(lines(&store, &host), before, "after change {change}");
+        let is_sealed = |s: &store::SegmentInfo| s.state == SegmentState::Sealed;
+        assert_eq!(store.segments().iter().filter(|s| is_sealed(s)).count(), 2, "{change}");
+        store.close().unwrap();
+        drop(store);
+        let store = open();
+        assert_eq!(lines(&store, &host), before, "after change {change}, and a start");
+    }
+    assert!(reached >= 8, "the bug came {reached} times");
+}
+
+#[test]
+fn a_segment_that_cannot_be_read_does_not_stop_the_sealing_of_later_ones() {
+    let bench = Bench::new(|config| {
+        // The clock stands still while the store tries to write again.
+        (config.cache_bytes_max, config.retry_ms) = (0, 0);
+    });
+    let frame = frame_at(bench.store.next_sequence(), 50, 100, bench.clock.now_ns());
+    assert!(append(&bench.store, vec![frame])[0].is_ok());
+    bench.disk.fail(Fault { operation: Operation::Write, skip: 0, times: 1, errno: 5 });
+    bench.segment(100);
+    assert_eq!(bench.states(), [SegmentState::Kept, SegmentState::Rolled]);
+    let before = lines(&bench.store, &bench.host);
+    bench.disk.fail(Fault { operation: Operation::Read, skip: 0, times: u64::MAX, errno: 5 });
+    for _ in 0..9 {
+        work(&bench.store, &bench.host);
+        bench.clock.advance_ns(REST_NS);
+    }
+    assert_eq!(bench.states(), [SegmentState::Kept, SegmentState::Rolled], "it is tried again");
+    work(&bench.store, &bench.host);
+    bench.disk.clear_faults();
+    bench.clock.advance_ns(REST_NS);
+    work(&bench.store, &bench.host);
+    assert_eq!(bench.states(), [SegmentState::Damaged, SegmentState::Sealed]);
+    assert_eq!(lines(&bench.store, &bench.host), before, "what can be read is read");
 }
 
 #[test]

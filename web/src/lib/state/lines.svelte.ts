@@ -13,6 +13,7 @@ import { queryFor } from '../query/stats';
 import { numbersOf, numbersQuery, numericFields, shownFacets, type FieldFacts, type ShownFacet } from '../lines/facets';
 import { chosenValues, filterOf, splitQuery, withoutChoice } from '../query/logsql';
 import { keepFurther, LEVEL_FIELD, pageBehind, reuseRows } from '../lines/rows';
+import { missing } from './missing.svelte';
 import { RunningQueries } from './running.svelte';
 import { serverStatus } from './status.svelte';
 import { barsMax, bucketsOf, niceStep, type Buckets } from '../base/steps';
@@ -72,6 +73,8 @@ export class LinesSearch {
   /** The filter and range that the facets were counted for. */
   facetsFor = $state('');
   #run = 0;
+  /** What the last run asked for. */
+  #asked = '';
 
   /** The rows are lines of the log, not a table made by pipes. */
   get isLines(): boolean {
@@ -98,6 +101,11 @@ export class LinesSearch {
     const current = (): boolean => run === this.#run;
     const startedMs = performance.now();
     const got = { lines: !wanted.lines, histogram: false, facets: false };
+    // A refresh keeps a live tail and further pages, and with them what they lack.
+    const asked = `${wanted.lines} ${oldestFirst} ${JSON.stringify(range)} ${sent}`;
+    const keepsOthers = asked === this.#asked && (!wanted.lines || (pipes === '' && this.rows.length > PAGE_ROWS));
+    this.#asked = asked;
+    if (!keepsOthers) missing.begin();
     this.cancelled = false;
     this.loading = true;
     this.facetsDone = false;

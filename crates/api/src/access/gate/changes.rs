@@ -73,12 +73,18 @@ impl Known {
 
 impl Gate {
     /// Why users and tokens of the configuration cannot become these while the server runs.
-    pub fn refusal(&self, access: &AccessOptions) -> Option<&'static str> {
+    pub fn refusal(&self, access: &AccessOptions) -> Option<String> {
         let all = self.sources().kept.added_to(access);
-        (all.is_ok_and(|all| all.is_off()) && !self.is_off()).then_some(
-            "there would be no users and tokens any more, and everybody could do everything; \
-             restart Loginson for that",
-        )
+        match all {
+            Ok(all) if all.is_off() && !self.is_off() => Some(
+                "there would be no users and tokens any more, and everybody could do everything; \
+                 restart Loginson for that"
+                    .to_owned(),
+            ),
+            Ok(_) => None,
+            // With those of the data directory.
+            Err(why) => Some(why),
+        }
     }
 
     /// Replaces users and tokens of the configuration.

@@ -5,12 +5,14 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use alerts::{Mail, NotifierOptions, Sent};
 use node::saved_views::mails::Schedule;
+use query::{Filter, Restriction};
+use serde_json::{Map, Value};
 use text::time::format_time;
 
 use super::evaluate::evaluate;
 use super::report::Report;
 use super::{check, pdf, range_ns, times};
-use crate::access::principal::Caller;
+use crate::access::principal::{Caller, Principal};
 use crate::app::App;
 use crate::wire::error::ApiError;
 
@@ -64,14 +66,16 @@ async fn try_send(
     let principal = principal.map_err(|why| refused(format!("it is not sent: {why}")))?;
     check(&principal, wanted).map_err(refused)?;
     let peer = ([127, 0, 0, 1], 0).into();
-    let caller = Caller { peer, principal, missing: Arc::default(), audit: app.gate().audit() };
+    let mut caller = Caller { peer, principal, missing: Arc::default(), audit: app.gate().audit() };
     let receiver = receiver(app, &wanted.receiver)?;
     let id = dashboard.to_owned();
     let found = app.with_views(&caller, move |views| views.dashboards.get(&id)).await;
     let document = found.map_err(|error| failed(&error))?;
+    let left_out = leave_audit_out(&mut caller.principal, &document);
     let end_ns = end_s.saturating_mul(1_000_000_000);
     let range_ns = (end_ns - range_ns(wanted).map_err(refused)?, end_ns);
     let (parts, mut notes) = evaluate(app, &caller, &document, wanted, range_ns).await;
+    notes.extend(left_out);
     if let Some(late_s) = late_s {
         let at = |second: i64| format_time(second.saturating_mul(1_000_000_000));
         notes.push(format!(
@@ -129,6 +133,28 @@ async fn try_send(
         Sent::Refused(fault) => Err(refused(fault.to_string())),
         Sent::Failed { fault, .. } => Err(NotSent { message: fault.to_string(), is_final: false }),
     }
+}
+
+/// Operators may change the dashboard of somebody who may read the audit log, which they may not.
+/// So its lines are left out for everybody who logs in, except of a dashboard that is a file, which
+/// no operator changes. Returns a note if the dashboard seems to show them.
+pub fn leave_audit_out(
+    principal: &mut Principal,
+    document: &Map<String, Value>,
+) -> Option<String> {
+    if principal.name().is_none() || document.contains_key("provided") {
+        return None;
+    }
+    let saw_all = principal.restriction.is_none();
+    let without = Restriction::from(Arc::new(Filter::without_audit()));
+    principal.restriction = without.and(&principal.restriction);
+    let panels = document.get("panels").and_then(Value::as_array);
+    let mut queries = panels.into_iter().flatten().filter_map(|panel| panel["query"].as_str());
+    (saw_all && queries.any(|query| query.contains("audit"))).then(|| {
+        "Lines of the audit log are left out, because operators can change this dashboard and may not read them. A \
+         dashboard that is a file of dashboards_dir is sent with them."
+            .to_owned()
+    })
 }
 
 fn receiver(app: &App, name: &str) -> Result<NotifierOptions, NotSent> {

@@ -1,5 +1,6 @@
 //! Tests of what can be chosen for a schedule, and by whom it is changed.
 
+use super::send::leave_audit_out;
 use super::*;
 use crate::access::principal::Role;
 
@@ -65,4 +66,25 @@ fn readers_change_their_own_schedules() {
     assert!(!may_change(&of("ann", Role::Read), &by(None)));
     assert!(may_change(&of("olga", Role::Operate), &by(Some("bob"))));
     assert!(may_change(&Principal::anybody(), &by(None)));
+}
+
+#[test]
+fn mails_lack_the_audit_log_where_operators_choose_what_is_shown() {
+    let of_audit = json!({"panels": [{"query": "_type:=audit | stats count() n"}]});
+    let mut provided = of_audit.clone();
+    provided["provided"] = json!(true);
+    let other = json!({"panels": [{"query": "*"}, {"text": "audit"}]});
+    let auditor = Principal::named("ann".into(), Arc::new(Role::Auditor.into()));
+    for (document, principal, filter, is_noted) in [
+        (&of_audit, &auditor, Some("!_type:=\"audit\""), true),
+        (&other, &auditor, Some("!_type:=\"audit\""), false),
+        (&provided, &auditor, None, false),
+        // Where nobody logs in, everybody reads everything.
+        (&of_audit, &Principal::anybody(), None, false),
+    ] {
+        let mut principal = principal.clone();
+        let note = leave_audit_out(&mut principal, document.as_object().unwrap());
+        let found = principal.restriction.filter.map(|filter| filter.to_string());
+        assert_eq!((found.as_deref(), note.is_some()), (filter, is_noted), "{document}");
+    }
 }
