@@ -286,6 +286,53 @@ fn devices() {
             "notice",
             "LEEF:2.0",
         ),
+        // Huawei, H3C
+        (
+            "<190>Nov 21 2026 11:59:58 hw1 %%01SHELL/5/CMDRECORD(l)[12]:Recorded command (User=ada)",
+            "hw1 SHELL -",
+            BEFORE,
+            "notice",
+            "%%01SHELL",
+        ),
+        (
+            "<190>Nov 21 2026 12:59:58+01:00 hw2 %%01IFNET/4/LINK_STATE(s):CID=0x807a0405;x",
+            "hw2 IFNET -",
+            BEFORE,
+            "warning",
+            "%%01IFNET",
+        ),
+        (
+            "<189>Nov 21 11:59:58 2026 h3c1 %%10IFNET/3/PHY_UPDOWN: -DevIP=192.0.2.4; Interface is up",
+            "h3c1 IFNET -",
+            BEFORE,
+            "error",
+            "%%10IFNET",
+        ),
+        ("<189>Nov 21 11:59:58 h %%10 of it: x", "h - -", BEFORE, "notice", "%%10 of"),
+        ("<189>Nov 21 11:59:58 h %%10A/9/B: x", "h - -", BEFORE, "notice", "%%10A"),
+        // Cisco's small switches, and ACI
+        (
+            "<190>Nov 21 11:59:58 sg1 %STP-W-PORTSTATUS: gi5: STP status Forwarding",
+            "sg1 STP -",
+            BEFORE,
+            "warning",
+            "%STP",
+        ),
+        (
+            "<189>Nov 21 11:59:58 sw3 %PLATFORM-3-A-E-B: x",
+            "sw3 PLATFORM -",
+            BEFORE,
+            "error",
+            "%PLATFORM",
+        ),
+        (
+            "<190>Nov 21 11:59:58 apic1 %LOG_LOCAL7-6-SYSTEM_MSG [login,session][info] x",
+            "apic1 LOG_LOCAL7 -",
+            BEFORE,
+            "info",
+            "%LOG_LOCAL7",
+        ),
+        ("<190>Nov 21 11:59:58 h %a-3-b of it", "h - -", BEFORE, "error", "%a-3-b"),
         // PostgreSQL and Cisco with a zone of several meanings
         ("<166>Nov 21 11:59:58 CST: %ASA-6-302015: x", "- ASA -", BEFORE, "info", "%ASA"),
     ];
