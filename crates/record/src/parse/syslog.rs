@@ -105,6 +105,11 @@ fn without_pri(line: &[u8], expect: Expect) -> Option<Head<'_>> {
             let zoned = |h: &Head<'_>| h.written.is_some_and(|w| w.zone.is_some());
             Some(rfc3164(line)).filter(|h| tagged(h) && zoned(h) && is_host_and_tag(h))?
         }
+        // Sophos UTM, which writes no zone.
+        b'0'..=b'9' if line.get(4) == Some(&b':') && line.get(10) == Some(&b'-') => {
+            let tagged = |h: &Head<'_>| !h.hostname.is_empty() && !h.app_name.is_empty();
+            Some(rfc3164(line)).filter(|h| tagged(h) && is_host_and_tag(h))?
+        }
         _ => return None,
     };
     head.written.is_some().then_some(head)
@@ -648,16 +653,19 @@ pub(crate) fn is_firewall(message: &[u8]) -> bool {
     begins_firewall(message) && !named_device(message).is_empty()
 }
 
-/// Whether a text begins as pairs of a firewall do, of FortiOS up to 5 with `logver=` in front.
+/// Whether a text begins as pairs of a firewall do: of FortiOS up to 5 with `logver=` in front, of
+/// Sophos since SFOS 18 with the name of the device.
 fn begins_firewall(message: &[u8]) -> bool {
-    let keys: [&[u8]; 4] = [b"date=", b"device=", b"logver=", b"timestamp="];
+    let keys: [&[u8]; 5] = [b"date=", b"device=", b"device_name=", b"logver=", b"timestamp="];
     keys.iter().any(|key| message.starts_with(key))
 }
 
 /// The device name that a firewall of Fortinet or Sophos writes in its pairs.
 fn named_device(message: &[u8]) -> &[u8] {
-    for key in [&b" devname="[..], b" device_name="] {
-        let Some(at) = memchr::memmem::find(message, key) else { continue };
+    for key in [&b"devname="[..], b"device_name="] {
+        let is_whole = |at: &usize| *at == 0 || message[*at - 1] == b' ';
+        let found = memchr::memmem::find_iter(message, key).find(is_whole);
+        let Some(at) = found else { continue };
         let value = &message[at + key.len()..];
         let (value, end) = match value.strip_prefix(b"\"") {
             Some(value) => (value, b'"'),
@@ -684,9 +692,10 @@ fn timestamp(text: &[u8]) -> Option<(Written, usize, bool)> {
     };
     let (written, length) = match text.first()? {
         b'A'..=b'Z' | b'a'..=b'z' => time::month_first(text)?,
-        b'0'..=b'9' => {
-            time::iso(text).or_else(|| time::year_first(text)).or_else(|| time::slashed(text))?
-        }
+        b'0'..=b'9' => time::iso(text)
+            .or_else(|| time::year_first(text))
+            .or_else(|| time::slashed(text))
+            .or_else(|| time::joined(text))?,
         _ => return None,
     };
     let clock_unset = marks == 1; // `.` says: set once, but no longer synchronised.

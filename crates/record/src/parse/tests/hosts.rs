@@ -209,6 +209,13 @@ fn devices() {
             "info",
             "default",
         ),
+        (
+            "<134> 2026/11/21:11:59:58 GMT ns3 0-PPE-0 : default SSLLOG SSL_HANDSHAKE_SUCCESS 12 0 : x",
+            "ns3 SSLLOG 0-PPE-0",
+            BEFORE,
+            "info",
+            "default",
+        ),
         // An empty tag, a process without a name
         ("<13>Nov 21 12:00:00 web1 : hello", "web1 - -", NOON, "notice", "hello"),
         ("<13>Nov 21 12:00:00 web1 [712]: hello", "web1 - 712", NOON, "notice", "hello"),
@@ -285,6 +292,21 @@ fn devices() {
             BEFORE,
             "notice",
             "LEEF:2.0",
+        ),
+        // Sophos: UTM, and SFOS since 18
+        (
+            "<30>2026:11:21-11:59:58 utm1 httpproxy[5678]: id=\"0001\" severity=\"warn\" name=\"x\"",
+            "utm1 httpproxy 5678",
+            BEFORE,
+            "warning",
+            "id=",
+        ),
+        (
+            "<30>device_name=\"xgs1\" timestamp=\"2026-11-21T12:59:58+0100\" log_type=\"Firewall\" severity=\"Warning\"",
+            "xgs1 - -",
+            BEFORE,
+            "warning",
+            "device_name",
         ),
         // Huawei, H3C
         (
