@@ -25,6 +25,8 @@ pub(super) struct Opening<'a> {
     pub(super) message: &'a [u8],
     pub(super) has_head: bool,
     pub(super) has_time: bool,
+    /// The head has a time that cannot be read.
+    pub(super) is_time_bad: bool,
     /// The head has a priority.
     pub(super) severe: bool,
     /// The level that the message states in its first word as Cisco does: it needs no search.
@@ -45,8 +47,8 @@ pub(super) enum MessageKind {
 }
 
 impl Parser {
-    /// Writes the fields of the message, including `_msg`, and for a line without head also time
-    /// and level.
+    /// Writes the fields of the message, including `_msg`, and also level, and time where the head
+    /// has none.
     pub(super) fn message(
         &mut self,
         opening: Opening<'_>,
@@ -100,7 +102,7 @@ impl Parser {
             self.put_known(message, opening, line, rows);
         }
         let of_known = self.found.level.filter(|_| known);
-        let timed = match opening.has_head {
+        let timed = match opening.has_head && (opening.has_time || opening.is_time_bad) {
             true => None,
             false => time_plain::find(message, &mut self.plain_form),
         };

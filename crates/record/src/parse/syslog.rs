@@ -735,7 +735,14 @@ fn cisco_prefix<'a>(text: &'a [u8], head: &mut Head<'a>) -> &'a [u8] {
         text.strip_prefix(b":").map_or(text, |behind| behind.strip_prefix(b" ").unwrap_or(behind));
     let (mut hostname, mut sequence): (&[u8], &[u8]) = (b"", b"");
     for _ in 0..PARTS_MAX {
-        if rest.starts_with(b"%") || timestamp(rest).is_some() {
+        let is_of_cisco = |(_, length, _): (Written, usize, bool)| {
+            let behind = &rest[length..];
+            // `app: 2026-01-31 12:00:00 x` is a program and its message.
+            let is_iso = matches!(rest.get(4), Some(b'-' | b'/'));
+            let has_colon = behind.starts_with(b":") || behind.starts_with(b" :");
+            hostname.is_empty() || has_colon || !is_iso
+        };
+        if rest.starts_with(b"%") || timestamp(rest).is_some_and(is_of_cisco) {
             (head.hostname, head.sequence) = (hostname, sequence);
             return rest;
         }

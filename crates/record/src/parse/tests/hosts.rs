@@ -293,6 +293,12 @@ fn devices() {
             "notice",
             "LEEF:2.0",
         ),
+        // A priority, and the time in the message
+        ("<134>Sat Nov 21 11:59:58 2026 fw1 app: x", "- - -", BEFORE, "info", "Sat Nov 21"),
+        ("<13>[2026-11-21T11:59:58Z] ERROR x", "- - -", BEFORE, "error", "[2026"),
+        ("<30>app[7]: 2026-11-21 11:59:58 WARN x", "- app 7", BEFORE, "warning", "2026-11-21"),
+        ("<30>shop: 2026-11-21 11:59:58 WARN x", "- shop -", BEFORE, "warning", "2026-11-21"),
+        ("<13>1 - h app 7 - - [21/Nov/2026:11:59:58 +0000] x", "h app 7", BEFORE, "notice", "[21"),
         // Sophos: UTM, and SFOS since 18
         (
             "<30>2026:11:21-11:59:58 utm1 httpproxy[5678]: id=\"0001\" severity=\"warn\" name=\"x\"",
