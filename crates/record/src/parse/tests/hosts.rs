@@ -422,6 +422,7 @@ fn hosts_of_objects() {
         (r#"{"_HOSTNAME":"web1","MESSAGE":"m"}"#, "web1"),
         (r#"{"kubernetes":{"host":"node1","pod_name":"p"},"log":"m"}"#, "node1"),
         (r#"{"Computer":"win1","EventID":1,"Message":"m"}"#, "win1"),
+        (r#"{"ComputerName":"win1","EventID":1,"Message":"m"}"#, "win1"),
         (r#"{"MachineName":"win1","Message":"m"}"#, "win1"),
         (r#"{"hostIdentifier":"web1","calendarTime":"x","name":"m"}"#, "web1"),
         (r#"{"Body":"m","SeverityText":"INFO","Resource":{"host.name":"web1"}}"#, "web1"),
