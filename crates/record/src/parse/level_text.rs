@@ -33,7 +33,7 @@ const OBJECT_BYTES_MAX: usize = 64 << 10;
 
 /// Words that mean a level at the start of a line, followed by a colon: those of .NET and of Java's
 /// own logging.
-const FIRST_WORDS: [(&[u8], &str); 7] = [
+const FIRST_WORDS: [(&[u8], &str); 8] = [
     (b"fail", "error"),
     (b"dbug", "debug"),
     (b"trce", "debug"),
@@ -41,6 +41,7 @@ const FIRST_WORDS: [(&[u8], &str); 7] = [
     (b"FINE", "debug"),
     (b"FINER", "debug"),
     (b"FINEST", "debug"),
+    (b"GRAVE", "error"), // Java's in French, Spanish and Italian
 ];
 
 /// What PHP writes before a message, with and without `PHP ` in front.
@@ -451,8 +452,11 @@ fn capitals(text: &[u8], at: usize, start: usize) -> Capitals {
     match of_one_program(word, before, behind) {
         Some(level) => Capitals::Level(level),
         // The further lines of an event of PostgreSQL.
-        None if matches!(word, b"STATEMENT" | b"DETAIL" | b"HINT" | b"CONTEXT" | b"QUERY")
-            && behind.starts_with(b":  ") =>
+        None if behind.starts_with(b":  ")
+            && matches!(
+                word,
+                b"STATEMENT" | b"DETAIL" | b"HINT" | b"CONTEXT" | b"QUERY" | b"ANWEISUNG"
+            ) =>
         {
             Capitals::End
         }
@@ -467,6 +471,10 @@ fn capitals(text: &[u8], at: usize, start: usize) -> Capitals {
 fn of_one_program(word: &[u8], before: &[u8], behind: &[u8]) -> Option<&'static str> {
     match word {
         b"LOG" if behind.starts_with(b":  ") => Some("info"),
+        // PostgreSQL in German, French and Italian, and Tomcat.
+        b"HINWEIS" if behind.starts_with(b":  ") => Some("notice"),
+        b"ATTENTION" | b"ATTENZIONE" if behind.starts_with(b":  ") => Some("warning"),
+        b"GRAVE" if behind.starts_with(b" [") => Some("error"),
         b"SUCCESS" if before.ends_with(b"| ") && behind.starts_with(b"  |") => Some("info"),
         b"NOTIFICATION" if before.ends_with(b"[") && behind.starts_with(b"]") => Some("notice"),
         // Logrus, and programs that copy it: `ERRO[0012] …`.

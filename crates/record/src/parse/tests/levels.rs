@@ -77,6 +77,12 @@ const TIMED: &[Text] = &[
     ("F0131 12:00:00.735123    1234 main.go:10] x", "critical"),
     ("1:M 31 Jan 2026 12:00:00.735 # x", "warning"),
     ("E, [2026-01-31T12:00:00.735123 #1] ERROR -- : x", "error"),
+    // In other languages
+    ("31-Jan-2026 12:00:00.735 SCHWERWIEGEND [main] org.apache.catalina.x y", "error"),
+    ("31-Jan-2026 12:00:00.735 GRAVE [main] org.apache.catalina.x y", "error"),
+    ("2026-01-31 12:00:00.735 CET [12] app@shop FEHLER:  Relation existiert nicht", "error"),
+    ("2026-01-31 12:00:00.735 CET [12] app@shop ATTENTION:  x", "warning"),
+    ("2026-01-31 12:00:00.735 CET [12] app@shop ANWEISUNG:  SELECT ERROR FROM t", "-"),
     // Not a level.
     ("2026-01-31T12:00:00Z Server listening on port: 80", "-"),
     ("2026-01-31T12:00:00Z Starting worker: 5", "-"),
@@ -122,7 +128,13 @@ const UNTIMED: &[Text] = &[
     ("info hostd[2099] [Originator@6876] x", "info"),
     ("an ERROR was seen", "error"),
     ("%MGBL-SYS-3-CONFIG_I : x", "error"),
+    ("Fehler: x", "error"),
+    ("WARNUNG: x", "warning"),
+    ("AVERTISSEMENT: x", "warning"),
+    ("GRAVE: x", "error"),
     // Not a level.
+    ("the GRAVE of it", "-"),
+    ("ATTENTION: x", "-"),
     ("an error was seen", "-"),
     ("I/O error on device sda", "-"),
     ("A/B ERROR_COUNT of the test", "-"),
@@ -253,6 +265,8 @@ fn levels_of_objects_and_pairs() {
     assert_eq!(level_of(&file(), "time=2026-11-21T12:00:00Z msg=m priority=Warning"), "-");
     let rows: &[Text] = &[
         (r#"{"level":"error","msg":"x"}"#, "error"),
+        (r#"{"log":{"level":"informationen"},"message":"x"}"#, "info"),
+        (r#"{"LevelDisplayName":"Warnung","Message":"x"}"#, "warning"),
         (r#"{"@level":"warn","@message":"x"}"#, "warning"),
         (r#"{"LVL":"dbg","msg":"x"}"#, "debug"),
         (r#"{"detected_level":"warn","msg":"x"}"#, "warning"),
