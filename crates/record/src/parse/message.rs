@@ -575,11 +575,14 @@ fn head_of(text: &[u8], time_bytes: usize) -> &[u8] {
     }
 }
 
-/// The level of a text without one that names an exception: in its first line, or in the lines that
-/// follow it in the same record.
+/// The level of a text without one that begins with the topics of RouterOS, or names an exception:
+/// in its first line, or in the lines that follow it in the same record.
 fn level_of_failure(text: &[u8], opening: Opening<'_>) -> Option<&'static str> {
     if opening.severe {
         return None;
+    }
+    if let Some(level) = level_text::of_topics(text.trim_ascii_start()) {
+        return Some(level);
     }
     let found = match memchr::memchr(b'\n', text) {
         Some(_) => traces::has_failure(text),
