@@ -542,7 +542,7 @@ fn is_mac(text: &[u8]) -> bool {
 /// What devices write between host and tag: F5 the level (`info tmm1[12]: x`), AIX facility and
 /// level (`auth|security:info sshd[12]: x`), ProCurve the number of the event (`00179 mgr: x`),
 /// Ubiquiti address and version (`0123456789ab,U7-4.0:
-/// hostapd: x`), and a process without a name (`[712]: x`).
+/// hostapd: x`), WatchGuard its serial number, and a process without a name (`[712]: x`).
 fn between_host_and_tag(head: &mut Head<'_>) {
     let (first, behind) = word(head.message);
     if first.len() > 13
@@ -571,7 +571,20 @@ fn between_host_and_tag(head: &mut Head<'_>) {
             (head.app_name, head.proc_id) = (inside.app_name, inside.proc_id);
             (head.message, head.level) = (inside.message, Some(level));
         }
+    } else if let Some(inside) = watchguard(first, behind) {
+        (head.app_name, head.proc_id) = (inside.app_name, inside.proc_id);
     }
+}
+
+/// WatchGuard: the serial number and the time in UTC before the tag, which stay in the message:
+/// `FVE61035702AE (2026-01-31T12:00:00) firewall: x`.
+fn watchguard<'a>(serial: &[u8], behind: &'a [u8]) -> Option<Head<'a>> {
+    let is_of_serial = |b: &u8| b.is_ascii_uppercase() || b.is_ascii_digit();
+    let inner = behind.strip_prefix(b"(").filter(|_| serial.iter().all(is_of_serial))?;
+    let (_, length) = time::iso(inner)?;
+    let message = inner[length..].strip_prefix(b") ")?;
+    let mut inside = Head { message, ..Head::default() };
+    tag(&mut inside).then_some(inside)
 }
 
 /// The level of `auth|security:info`; the whole word if there is no facility in front.

@@ -299,6 +299,15 @@ fn devices() {
         ("<30>app[7]: 2026-11-21 11:59:58 WARN x", "- app 7", BEFORE, "warning", "2026-11-21"),
         ("<30>shop: 2026-11-21 11:59:58 WARN x", "- shop -", BEFORE, "warning", "2026-11-21"),
         ("<13>1 - h app 7 - - [21/Nov/2026:11:59:58 +0000] x", "h app 7", BEFORE, "notice", "[21"),
+        // WatchGuard
+        (
+            "<142>Nov 21 11:59:58 wg1 FVE61035702AE (2026-11-21T11:59:58) http-proxy[2765]: Allow 1-Trusted",
+            "wg1 http-proxy 2765",
+            BEFORE,
+            "info",
+            "FVE61035702AE (2026",
+        ),
+        ("<142>Nov 21 11:59:58 wg1 APP (1) of: x", "wg1 APP -", BEFORE, "info", "(1) of"),
         // Sophos: UTM, and SFOS since 18
         (
             "<30>2026:11:21-11:59:58 utm1 httpproxy[5678]: id=\"0001\" severity=\"warn\" name=\"x\"",
