@@ -668,7 +668,8 @@ fn before_likely_colon(text: &[u8], at: usize) -> Option<&'static str> {
     let labels: &[&[u8]] = match (of_glib, enclosed) {
         (Some(_), _) => &[b"-", b" "],
         (None, Some(_)) => &[b" ("],
-        (None, None) => &[b": ", b"] ", b"\n", b"\t", b" - "],
+        // Two blanks end a column, as in `spid51      Error: x` of SQL Server.
+        (None, None) => &[b": ", b"] ", b"\n", b"\t", b" - ", b"  "],
     };
     let is_label = labels.iter().any(|label| before.ends_with(label)) || before == b"- ";
     if is_label { from_word(word) } else { None }

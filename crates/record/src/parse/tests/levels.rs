@@ -88,6 +88,9 @@ const TIMED: &[Text] = &[
     ("2026-01-31 12:00:00 +0000 Puppet (err): Could not retrieve catalog", "error"),
     ("2026-01-31 12:00:00.735+0000: 712: error : virNetSocketReadWire:1 : End of file", "error"),
     ("2026-01-31-12.00.00.735123+000 I1234E567           LEVEL: Error", "error"),
+    // SQL Server
+    ("2026-01-31 12:00:00.73 spid51      Error: 1205, Severity: 13, State: 51.", "error"),
+    ("2026-01-31 12:00:00.73 spid51      Starting up database 'shop'.", "-"),
     // In other languages
     ("31-Jan-2026 12:00:00.735 SCHWERWIEGEND [main] org.apache.catalina.x y", "error"),
     ("31-Jan-2026 12:00:00.735 GRAVE [main] org.apache.catalina.x y", "error"),
