@@ -28,7 +28,7 @@
 use super::head::{Head, Priority};
 use super::level;
 use super::message::TIME_UNREADABLE;
-use super::tag::{bare_tag, is_exception, tag};
+use super::tag::{bare_tag, is_exception, is_serial, tag};
 use super::time::{self, Written};
 use super::time_zone::WrittenZone;
 
@@ -579,8 +579,7 @@ fn between_host_and_tag(head: &mut Head<'_>) {
 /// WatchGuard: the serial number and the time in UTC before the tag, which stay in the message:
 /// `FVE61035702AE (2026-01-31T12:00:00) firewall: x`.
 fn watchguard<'a>(serial: &[u8], behind: &'a [u8]) -> Option<Head<'a>> {
-    let is_of_serial = |b: &u8| b.is_ascii_uppercase() || b.is_ascii_digit();
-    let inner = behind.strip_prefix(b"(").filter(|_| serial.iter().all(is_of_serial))?;
+    let inner = behind.strip_prefix(b"(").filter(|_| is_serial(serial))?;
     let (_, length) = time::iso(inner)?;
     let message = inner[length..].strip_prefix(b") ")?;
     let mut inside = Head { message, ..Head::default() };

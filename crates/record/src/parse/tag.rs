@@ -133,12 +133,20 @@ pub(crate) fn bare_tag(head: &mut Head<'_>) {
         && name.iter().all(is_of_program)
         && name.last() != Some(&b'.')
         && !begins_sentence()
+        && !is_serial(name)
         && !matches!(name, b"last" | b"message" | b"forwarded" | b"at")
         && time::month_name(name).is_none()
         && level::from_word(name).is_none()
     {
         (head.app_name, head.message, head.bare) = (name, &message[end + 1..], true);
     }
+}
+
+/// Whether a word has the form of a serial number of WatchGuard, which a tag may follow.
+pub(crate) fn is_serial(word: &[u8]) -> bool {
+    word.len() == 13
+        && word.iter().all(|b| b.is_ascii_uppercase() || b.is_ascii_digit())
+        && word.iter().any(u8::is_ascii_digit)
 }
 
 fn is_of_program(byte: &u8) -> bool {

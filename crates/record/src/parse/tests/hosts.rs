@@ -307,6 +307,7 @@ fn devices() {
             "info",
             "FVE61035702AE (2026",
         ),
+        ("<142>Nov 21 11:59:58 wg1 FVE61035702AE (1) x", "wg1 - -", BEFORE, "info", "FVE61035"),
         ("<142>Nov 21 11:59:58 wg1 APP (1) of: x", "wg1 APP -", BEFORE, "info", "(1) of"),
         // Sophos: UTM, and SFOS since 18
         (
