@@ -748,7 +748,7 @@ impl Value {
 /// How a key that was configured for the level expresses it.
 fn named_kind(name: &str) -> LevelKind {
     match find(name) {
-        Some((Use::Level(_, kind), _)) => kind,
+        Some((Use::Level(_, kind), _)) if kind.stands_alone() => kind,
         _ => LevelKind::Level,
     }
 }
@@ -826,9 +826,9 @@ fn find_role(name: &str, line_context: ParseContext<'_>, rows: &mut RowsBuilder<
     };
     let level = match usage {
         _ if !names.level.is_empty() => named(names.level),
-        Use::Level(rank, _) => Some(rank),
         // Sophos
         _ if line_context.is_firewall && name == "priority" => Some(1),
+        Use::Level(rank, _) => Some(rank),
         _ => None,
     };
     let part = match usage {

@@ -18,11 +18,18 @@ pub(crate) fn find(kind: LevelKind, text: &[u8], marks: Marks) -> Option<&'stati
     let Some(number) = number(text) else {
         return match kind {
             LevelKind::Mongo => marks.has(Marks::T_DATE).then(|| letter(text)).flatten(),
+            LevelKind::Kubernetes if !marks.has(Marks::INVOLVED) => None,
+            LevelKind::Kubernetes if text == b"Normal" => Some("info"),
+            LevelKind::EventLog if !marks.has(Marks::EVENT_LOG) => None,
+            LevelKind::Falco if !marks.has(Marks::RULE) || !marks.has(Marks::OUTPUT) => None,
             LevelKind::Word
             | LevelKind::Level
             | LevelKind::Severity
             | LevelKind::Azure
-            | LevelKind::Syslog => word(text),
+            | LevelKind::Syslog
+            | LevelKind::Kubernetes
+            | LevelKind::EventLog
+            | LevelKind::Falco => word(text),
             _ => None,
         };
     };
@@ -32,8 +39,20 @@ pub(crate) fn find(kind: LevelKind, text: &[u8], marks: Marks) -> Option<&'stati
     };
     let of_syslog = || LEVELS.get(number as usize).copied();
     match kind {
-        LevelKind::Word | LevelKind::Mongo => None,
+        LevelKind::Word
+        | LevelKind::Mongo
+        | LevelKind::Kubernetes
+        | LevelKind::EventLog
+        | LevelKind::Falco => None,
         LevelKind::Level if marks.has(Marks::SHORT_MESSAGE) => of_syslog(),
+        LevelKind::Level if marks.has(Marks::EVENT_RECORD) => {
+            ["info", "critical", "error", "warning", "info", "debug"].get(number as usize).copied()
+        }
+        LevelKind::Level
+            if number <= 4 && marks.has(Marks::REQUEST_ID) && marks.has(Marks::REMOTE_ADDRESS) =>
+        {
+            ["debug", "info", "warning", "error", "critical"].get(number as usize).copied()
+        }
         LevelKind::Level => {
             let pairs = [
                 (Marks::PID, Marks::HOSTNAME),

@@ -34,6 +34,20 @@ pub(crate) enum LevelKind {
     Azure,
     /// MongoDB's letters.
     Mongo,
+    /// The type of an event of Kubernetes: `Normal` or `Warning`.
+    Kubernetes,
+    /// The type of an event of Windows.
+    EventLog,
+    /// The priority of an alert of Falco.
+    Falco,
+}
+
+impl LevelKind {
+    /// Whether a key of this kind states a level whatever keys are beside it.
+    pub fn stands_alone(self) -> bool {
+        use LevelKind::{EventLog, Falco, Kubernetes, Mongo};
+        !matches!(self, Mongo | Kubernetes | EventLog | Falco)
+    }
 }
 
 /// Which names with a meaning an object has, as bits.
@@ -64,6 +78,19 @@ impl Marks {
     pub const AT_L: Marks = Marks(1 << 12);
     /// A request of HTTP, in whose object `host` is the site that was asked for.
     pub const REQUEST: Marks = Marks(1 << 13);
+    /// An event of Kubernetes.
+    pub const INVOLVED: Marks = Marks(1 << 14);
+    /// An event of Windows, whose type is a word.
+    pub const EVENT_LOG: Marks = Marks(1 << 15);
+    /// An event of Windows, whose level is a number.
+    pub const EVENT_RECORD: Marks = Marks(1 << 16);
+    /// Nextcloud.
+    pub const REQUEST_ID: Marks = Marks(1 << 17);
+    pub const REMOTE_ADDRESS: Marks = Marks(1 << 18);
+    /// Falco.
+    pub const RULE: Marks = Marks(1 << 19);
+    pub const OUTPUT: Marks = Marks(1 << 20);
+    pub const PRIORITY: Marks = Marks(1 << 21);
 
     #[inline]
     pub fn add(&mut self, other: Marks) {
@@ -126,7 +153,7 @@ const fn usual(name: &'static str) -> TimeName {
 }
 
 /// Names for times, the most certain first.
-pub(crate) const TIMES: [TimeName; 62] = [
+pub(crate) const TIMES: [TimeName; 68] = [
     usual("_time"),
     usual("@timestamp"),
     usual("timestamp"),
@@ -138,7 +165,9 @@ pub(crate) const TIMES: [TimeName; 62] = [
     time("EventTime"), // NXLog
     time("eventTime"), // AWS CloudTrail, Kubernetes
     time("event_time"),
+    time("lastTimestamp"),        // events of Kubernetes
     time("__REALTIME_TIMESTAMP"), // journald
+    time("timereported"),         // rsyslog
     time("timeMillis"),           // log4j2
     time("datetime"),             // Monolog
     time("t.$date"),              // MongoDB
@@ -184,6 +213,10 @@ pub(crate) const TIMES: [TimeName; 62] = [
     time("calendarTime"),                          // osquery
     time("LogTimestamp"),                          // Zscaler
     time("EdgeStartTimestamp"),                    // Cloudflare
+    time("Datetime"),                              // the same, events of its firewall
+    time("reqTimeSec"),                            // Akamai
+    time("query_timestamp"),                       // Route 53
+    time("id.time"),                               // Google Workspace
     time("datetime.date"),                         // Monolog 1
     TimeName { needs: Marks::L, ..time("T") },     // zap for developers
     TimeName { needs: Marks::LEVEL, ..time("t") }, // log15
@@ -200,7 +233,7 @@ const fn kept_msg(name: &'static str, needs: Marks) -> MsgName {
 }
 
 /// Names for messages, the most certain first.
-pub(crate) const MESSAGES: [MsgName; 27] = [
+pub(crate) const MESSAGES: [MsgName; 28] = [
     msg("_msg"),
     msg("message"),
     msg("msg"),
@@ -226,8 +259,9 @@ pub(crate) const MESSAGES: [MsgName; 27] = [
     DOCKER,
     kept_msg("@mt", Marks::AT_T),
     kept_msg("MessageTemplate", Marks::LEVEL),
-    kept_msg("event", Marks::LEVEL),          // structlog
-    kept_msg("displayMessage", Marks::LEVEL), // Okta
+    kept_msg("event", Marks::LEVEL),                       // structlog
+    kept_msg("displayMessage", Marks::LEVEL),              // Okta
+    kept_msg("output", Marks::RULE.with(Marks::PRIORITY)), // Falco
 ];
 
 /// The log line of a container's program, in files of Docker's `json-file` driver and from shippers
@@ -239,7 +273,7 @@ pub(crate) const JOURNAL_RANK: u8 = 4;
 const _: () = assert!(MESSAGES[DOCKER_RANK as usize].needs.0 == Marks::STREAM.0);
 
 /// Names for levels, the most certain first.
-pub(crate) const LEVELS: [(&str, LevelKind); 53] = [
+pub(crate) const LEVELS: [(&str, LevelKind); 59] = [
     ("level", LevelKind::Level),
     ("severity", LevelKind::Severity),
     ("lvl", LevelKind::Level),
@@ -280,6 +314,9 @@ pub(crate) const LEVELS: [(&str, LevelKind); 53] = [
     ("L", LevelKind::Word),                 // zap for developers
     ("record.level.name", LevelKind::Word), // loguru
     ("log.syslog.severity.name", LevelKind::Word),
+    ("log.syslog.severity.code", LevelKind::Syslog),
+    ("syslogseverity-text", LevelKind::Word), // rsyslog
+    ("syslogseverity", LevelKind::Syslog),
     ("error_severity", LevelKind::Word), // PostgreSQL
     ("messageType", LevelKind::Word),    // macOS
     ("s", LevelKind::Mongo),
@@ -293,10 +330,13 @@ pub(crate) const LEVELS: [(&str, LevelKind); 53] = [
     ("severity_number", LevelKind::Otel),
     ("otel.log.severity.number", LevelKind::Otel),
     ("severityLevel", LevelKind::Azure),
+    ("type", LevelKind::Kubernetes),
+    ("EventType", LevelKind::EventLog),
+    ("priority", LevelKind::Falco),
 ];
 
 /// Names for the host, the most certain first, where an object has no `hostname`. They stay fields.
-pub(crate) const HOSTS: [&str; 25] = [
+pub(crate) const HOSTS: [&str; 26] = [
     "host.name", // ECS, OpenTelemetry
     "host.hostname",
     "_HOSTNAME", // journald
@@ -313,6 +353,7 @@ pub(crate) const HOSTS: [&str; 25] = [
     "kubernetes.node_name",
     "Computer", // Windows
     "computer_name",
+    "ComputerName",
     "MachineName", // .NET
     "machineName",
     "agent.hostname", // Beats
@@ -337,7 +378,7 @@ const PARTS: [(&str, Part); 8] = [
     ("timestampNanos", Part::Nanos),
 ];
 
-const MARKED: [(&str, Marks); 34] = [
+const MARKED: [(&str, Marks); 46] = [
     ("pid", Marks::PID),
     ("hostname", Marks::HOSTNAME),
     ("v", Marks::V),
@@ -345,6 +386,9 @@ const MARKED: [(&str, Marks); 34] = [
     // Fluent Bit, whose records have their text under `log` wherever they come from.
     ("date", Marks::STREAM),
     ("kubernetes.pod_name", Marks::STREAM),
+    // Docker's driver for Fluentd
+    ("container_id", Marks::STREAM),
+    ("container_name", Marks::STREAM),
     ("facility", Marks::FACILITY),
     ("short_message", Marks::SHORT_MESSAGE),
     ("SeverityText", Marks::OTEL),
@@ -374,6 +418,16 @@ const MARKED: [(&str, Marks); 34] = [
     ("Scheme", Marks::REQUEST),
     ("QueryString", Marks::REQUEST),
     ("RequestMethod", Marks::REQUEST),
+    ("involvedObject.kind", Marks::INVOLVED),
+    ("regarding.kind", Marks::INVOLVED),
+    ("RecordNumber", Marks::EVENT_LOG),
+    ("EventRecordID", Marks::EVENT_RECORD),
+    ("EventRecordId", Marks::EVENT_RECORD),
+    ("reqId", Marks::REQUEST_ID),
+    ("remoteAddr", Marks::REMOTE_ADDRESS),
+    ("rule", Marks::RULE),
+    ("output", Marks::OUTPUT),
+    ("priority", Marks::PRIORITY),
 ];
 
 type Known = HashMap<&'static str, (Use, Marks), foldhash::fast::RandomState>;
@@ -391,7 +445,7 @@ static KNOWN: LazyLock<Known> = LazyLock::new(|| {
         known.insert(message.name, (Use::Message(rank as u8), Marks::NONE));
     }
     for (rank, (name, kind)) in LEVELS.iter().enumerate() {
-        let sure = !matches!(*name, "s" | "L");
+        let sure = kind.stands_alone() && *name != "L";
         let mark = if sure { Marks::LEVEL } else { Marks::NONE };
         known.insert(name, (Use::Level(rank as u8, *kind), mark));
     }

@@ -2,14 +2,19 @@
 //!
 //! The words are those of VictoriaLogs for syslog severities: emerg, alert, critical, error,
 //! warning, notice, info, debug. `level_text` finds them in texts; the meaning of numbers in JSON
-//! depends on other keys (`json_level`).
+//! depends on other keys (`json_level`). Words of other languages are those that Windows, Java's
+//! own logging and PostgreSQL write in them, as far as they mean nothing else in English.
 
 /// Levels by syslog severity (RFC 5424 section 6.2.1).
 pub(crate) const LEVELS: [&str; 8] =
     ["emerg", "alert", "critical", "error", "warning", "notice", "info", "debug"];
 
-const WORDS: [(&[u8], &str); 28] = [
+const WORDS: [(&[u8], &str); 45] = [
     (b"alert", "alert"),
+    (b"advertencia", "warning"),   // Spanish
+    (b"avertissement", "warning"), // French
+    (b"avvertenza", "warning"),    // Italian
+    (b"avviso", "warning"),
     (b"critical", "critical"),
     (b"crit", "critical"),
     (b"debug", "debug"),
@@ -19,16 +24,27 @@ const WORDS: [(&[u8], &str); 28] = [
     (b"err", "error"),
     (b"emerg", "emerg"),
     (b"emergency", "emerg"),
+    (b"erreur", "error"), // French
+    (b"erro", "error"),   // Portuguese, and logrus
+    (b"errore", "error"), // Italian
     (b"fatal", "critical"),
     (b"ftl", "critical"),
+    (b"fehler", "error"), // German
+    (b"fout", "error"),   // Dutch
     (b"info", "info"),
     (b"inf", "info"),
     (b"informational", "info"),
     (b"information", "info"),
+    (b"informationen", "info"), // German
+    (b"informatie", "info"),    // Dutch
+    (b"informazioni", "info"),  // Italian
+    (b"infos", "info"),         // French
+    (b"kritisch", "critical"),  // German and Dutch
     (b"notice", "notice"),
     (b"panic", "emerg"),
     (b"pnc", "emerg"),
     (b"severe", "error"),
+    (b"schwerwiegend", "error"), // German
     (b"trace", "debug"),
     (b"trc", "debug"),
     (b"trivia", "debug"), // VMware
@@ -37,6 +53,8 @@ const WORDS: [(&[u8], &str); 28] = [
     (b"warn", "warning"),
     (b"warning", "warning"),
     (b"wrn", "warning"),
+    (b"warnung", "warning"),      // German
+    (b"waarschuwing", "warning"), // Dutch
 ];
 /// Lengths of the words.
 pub(crate) const WORD_BYTES: std::ops::RangeInclusive<usize> = 3..=13;
@@ -132,6 +150,9 @@ mod tests {
             ("fatal", Some("critical")),
             ("TRACE", Some("debug")),
             ("Informational", Some("info")),
+            ("Informationen", Some("info")),
+            ("Fehler", Some("error")),
+            ("AVERTISSEMENT", Some("warning")),
             ("30", None),
             ("", None),
             ("errors", None),

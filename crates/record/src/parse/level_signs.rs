@@ -167,10 +167,11 @@ impl<'a> Signs<'a> {
         while self.found != 0 {
             let at = self.found.trailing_zeros() as usize;
             self.found &= self.found - 1;
-            // Capitals within a word are no sign, except behind a point: `local.ERROR:`.
+            // Capitals within a word are no sign, except behind a point or a slash: `local.ERROR:`,
+            // `[main/ERROR]`.
             if self.text[at].is_ascii_uppercase()
                 && at > self.start
-                && self.text[at - 1] != b'.'
+                && !matches!(self.text[at - 1], b'.' | b'/')
                 && is_word(self.text[at - 1])
             {
                 continue;

@@ -19,6 +19,7 @@ use super::json_names::{self, LevelKind, Marks, Use};
 use super::json_parts::{self, JsonKind};
 use super::level::{LEVELS, WORD_BYTES, colours, from_letter, from_word};
 use super::level_signs::{Signs, is_word};
+use super::{syslog, time};
 
 /// A text names its level early; beyond that a level word is part of the message.
 pub(crate) const LEVEL_SEARCH_BYTES: usize = 128;
@@ -33,7 +34,7 @@ const OBJECT_BYTES_MAX: usize = 64 << 10;
 
 /// Words that mean a level at the start of a line, followed by a colon: those of .NET and of Java's
 /// own logging.
-const FIRST_WORDS: [(&[u8], &str); 7] = [
+const FIRST_WORDS: [(&[u8], &str); 8] = [
     (b"fail", "error"),
     (b"dbug", "debug"),
     (b"trce", "debug"),
@@ -41,6 +42,7 @@ const FIRST_WORDS: [(&[u8], &str); 7] = [
     (b"FINE", "debug"),
     (b"FINER", "debug"),
     (b"FINEST", "debug"),
+    (b"GRAVE", "error"), // Java's in French, Spanish and Italian
 ];
 
 /// What PHP writes before a message, with and without `PHP ` in front.
@@ -81,6 +83,55 @@ pub(crate) fn of_text(text: &[u8], time_bytes: Option<usize>) -> Option<&'static
         None => find(text),
     };
     found.or_else(|| of_late_pair(text))
+}
+
+/// Topics with which RouterOS begins its messages.
+const TOPICS: [&[u8]; 34] = [
+    b"account",
+    b"bgp",
+    b"bridge",
+    b"caps",
+    b"certificate",
+    b"container",
+    b"dhcp",
+    b"dns",
+    b"e-mail",
+    b"firewall",
+    b"hotspot",
+    b"interface",
+    b"ipsec",
+    b"l2tp",
+    b"lte",
+    b"manager",
+    b"netwatch",
+    b"ntp",
+    b"ospf",
+    b"ovpn",
+    b"ppp",
+    b"pppoe",
+    b"pptp",
+    b"radius",
+    b"route",
+    b"script",
+    b"snmp",
+    b"ssh",
+    b"sstp",
+    b"system",
+    b"upnp",
+    b"wifi",
+    b"wireguard",
+    b"wireless",
+];
+
+/// The level of `system,error,critical login failure for user root`: RouterOS of MikroTik writes
+/// topics, and the severest of their levels counts.
+pub(crate) fn of_topics(text: &[u8]) -> Option<&'static str> {
+    const TOPICS_BYTES_MAX: usize = 64;
+    let first = text.iter().take(16).position(|b| *b == b',')?;
+    TOPICS.contains(&&text[..first]).then_some(())?;
+    let end = text.iter().take(TOPICS_BYTES_MAX).position(|b| *b == b' ')?;
+    let levels = text[..end].split(|b| *b == b',').filter_map(from_word);
+    levels.min_by_key(|level| LEVELS.iter().position(|known| known == level))
 }
 
 /// The level of an object that is the whole text: of its keys, or else of its message.
@@ -145,7 +196,8 @@ fn of_late_pair(text: &[u8]) -> Option<&'static str> {
 /// - a first letter of its own: of MongoDB before 4.4 (`… I NETWORK  [conn1] x`), of etcd (`… I |
 ///   x`), of Android behind process and thread (`… 12  34 E Tag: x`), in brackets (`… [E] x`)
 /// - a letter with a name, or a word with a component, behind a time in brackets: `[…] W santad:
-///   x`, `[…] critical/Checker: x` of Icinga
+///   x`, `[…] critical/Checker: x` of Icinga, `[…] E [MSGID: 1] x` of GlusterFS
+/// - WebSphere's letter behind thread and component, ESXi's `In(166) Hostd[2099]: x`
 /// - VMware's `… [7F3C error 'Default'] x`
 /// - Redis' mark behind process and role: `1:M 31 Jan 2026 12:00:00.123 # x`
 pub(crate) fn of_timed(line: &[u8], time_bytes: usize) -> Option<&'static str> {
@@ -170,6 +222,11 @@ pub(crate) fn of_timed(line: &[u8], time_bytes: usize) -> Option<&'static str> {
     }
     let start = rest.iter().position(|b| !matches!(b, b' ' | b'\t' | b':' | b',' | b']'));
     let first = &rest[start.unwrap_or(rest.len())..];
+    if rest.starts_with(b"] ")
+        && let Some(level) = of_websphere(first)
+    {
+        return Some(level);
+    }
     let length = first.iter().take(16).position(|b| !is_word(*b)).unwrap_or(first.len().min(16));
     match (&first[..length], &first[length..]) {
         // MongoDB 4.2 fills a letter alone with a second blank.
@@ -196,6 +253,12 @@ pub(crate) fn of_timed(line: &[u8], time_bytes: usize) -> Option<&'static str> {
         {
             return from_letter(*letter);
         }
+        ([b'N'], [b' ', b'[', ..]) if rest.starts_with(b"] ") => return Some("notice"),
+        ([letter @ (b'F' | b'E' | b'W' | b'I' | b'D' | b'T' | b'C')], [b' ', b'[', ..])
+            if rest.starts_with(b"] ") =>
+        {
+            return from_letter(*letter);
+        }
         ([letter @ (b'F' | b'E' | b'W' | b'I' | b'D')], [b' ', name @ ..])
             if rest.starts_with(b"] ") =>
         {
@@ -204,6 +267,7 @@ pub(crate) fn of_timed(line: &[u8], time_bytes: usize) -> Option<&'static str> {
                 return from_letter(*letter);
             }
         }
+        ([_, _], [b'(', ..]) if let Some(level) = of_esxi(first) => return Some(level),
         ([], [b'[', inner @ ..]) if let Some(level) = of_thread(inner) => return Some(level),
         ([], [b'[', letter @ (b'F' | b'E' | b'W' | b'I' | b'D' | b'T' | b'C'), b']', ..]) => {
             return from_letter(*letter);
@@ -236,6 +300,32 @@ pub(crate) fn of_timed(line: &[u8], time_bytes: usize) -> Option<&'static str> {
         return Some(level);
     }
     find(first)
+}
+
+/// `0000004a ServletWrappe E   x` of WebSphere, behind the time: thread, component and level.
+fn of_websphere(text: &[u8]) -> Option<&'static str> {
+    const COMPONENT_BYTES_MAX: usize = 128;
+    let (thread, rest) = text.split_first_chunk::<8>()?;
+    let component = rest.strip_prefix(b" ")?;
+    thread.iter().all(u8::is_ascii_hexdigit).then_some(())?;
+    let window = &component[..component.len().min(COMPONENT_BYTES_MAX)];
+    let length = memchr::memchr(b' ', window).filter(|length| *length > 0)?;
+    match component[length..].trim_ascii_start() {
+        [letter @ (b'F' | b'E' | b'W' | b'I' | b'D'), b' ', ..] => from_letter(*letter),
+        [b'A', b' ', ..] => Some("notice"), // audit
+        _ => None,
+    }
+}
+
+/// `In(166) Hostd[2099]: x` of ESXi since version 8: the level, and the priority of syslog.
+fn of_esxi(text: &[u8]) -> Option<&'static str> {
+    const NAMES: [&[u8; 2]; 8] = [b"Em", b"Al", b"Cr", b"Er", b"Wa", b"No", b"In", b"Db"];
+    let (name, rest) = text.split_first_chunk::<2>()?;
+    let severity = NAMES.iter().position(|known| *known == name)?;
+    let inner = rest.strip_prefix(b"(")?;
+    let (priority, digits) = time::number(inner, 3)?;
+    let is_it = priority as usize % 8 == severity && inner[digits..].starts_with(b") ");
+    is_it.then(|| LEVELS[severity])
 }
 
 /// `7F3C error 'Default' …]` of VMware, behind the bracket: thread, level, and the component in
@@ -355,6 +445,13 @@ fn of_start(text: &[u8], start: usize) -> Option<Option<&'static str>> {
         [letter @ (b'D' | b'I' | b'W' | b'E' | b'C'), b' ', b'[', b'0'..=b'9', ..] => {
             return Some(from_letter(*letter));
         }
+        // Solaris: `[ID 800047 auth.error] x`. A level in the text precedes it.
+        [b'[', b'I', b'D', b' ', inner @ ..] => {
+            let end = inner.iter().take(40).position(|b| *b == b']')?;
+            let dot = memchr::memrchr(b'.', &inner[..end])?;
+            let found = find(inner[end + 1..].trim_ascii_start());
+            return found.or_else(|| from_word(&inner[dot + 1..end])).map(Some);
+        }
         [b'=', ..] => {
             let title = rest.split(|b| !b.is_ascii_uppercase()).nth(1)?;
             rest[1 + title.len()..].starts_with(b" REPORT====").then_some(())?;
@@ -383,6 +480,9 @@ fn of_start(text: &[u8], start: usize) -> Option<Option<&'static str>> {
         }
         _ => {}
     }
+    if let Some(level) = of_dmesg(rest) {
+        return Some(Some(level));
+    }
     // The first word, if it is followed by a colon or two blanks.
     let length = rest.iter().take(14).take_while(|b| b.is_ascii_alphanumeric()).count();
     let (word, behind) = rest.split_at(length);
@@ -408,6 +508,17 @@ fn of_start(text: &[u8], start: usize) -> Option<Option<&'static str>> {
     }
 }
 
+/// `kern  :info  : [    1.234567] x`, as `dmesg -x` writes it: facility and level.
+fn of_dmesg(text: &[u8]) -> Option<&'static str> {
+    // Both are filled with blanks to six bytes; `authpriv` is longer.
+    const WIDTH: usize = 6;
+    let colon = [WIDTH, 8].into_iter().find(|at| text.get(*at) == Some(&b':'))?;
+    let (facility, rest) = (text[..colon].trim_ascii_end(), &text[colon + 1..]);
+    let level = from_word(rest.get(..WIDTH)?.trim_ascii_end())?;
+    let is_known = || syslog::FACILITY_KEYWORDS.iter().any(|known| known.as_bytes() == facility);
+    (rest[WIDTH..].starts_with(b": ") && is_known()).then_some(level)
+}
+
 enum Capitals {
     Level(&'static str),
     /// No level; the word ends here.
@@ -421,6 +532,14 @@ fn capitals(text: &[u8], at: usize, start: usize) -> Capitals {
     let length = text[at..].iter().take_while(|b| b.is_ascii_alphanumeric()).count();
     let end = at + length;
     let (word, before, behind) = (&text[at..end], &text[..at], &text[end..]);
+    // Xorg: `[    52.123] (EE) x`
+    if length == 2
+        && behind.starts_with(b") ")
+        && (before == b"(" || before.ends_with(b"] ("))
+        && matches!(word, b"EE" | b"WW" | b"II")
+    {
+        return Capitals::Level(from_letter(word[0]).unwrap_or("info"));
+    }
     if !WORD_BYTES.contains(&length) || word.iter().any(u8::is_ascii_lowercase) {
         return Capitals::Word(end);
     }
@@ -429,6 +548,8 @@ fn capitals(text: &[u8], at: usize, start: usize) -> Capitals {
         Some(b'm') => at == start,
         // `,672:ERROR:`, `local.ERROR:` of PHP's Monolog, `cpu2:2097)WARNING:` of ESXi.
         Some(b':' | b'.' | b')') => matches!(behind.first(), Some(b':')),
+        // `[Server thread/WARN]: x` of Minecraft.
+        Some(b'/') => matches!(behind.first(), Some(b']')),
         _ => false,
     };
     let closes = match behind.first() {
@@ -451,8 +572,11 @@ fn capitals(text: &[u8], at: usize, start: usize) -> Capitals {
     match of_one_program(word, before, behind) {
         Some(level) => Capitals::Level(level),
         // The further lines of an event of PostgreSQL.
-        None if matches!(word, b"STATEMENT" | b"DETAIL" | b"HINT" | b"CONTEXT" | b"QUERY")
-            && behind.starts_with(b":  ") =>
+        None if behind.starts_with(b":  ")
+            && matches!(
+                word,
+                b"STATEMENT" | b"DETAIL" | b"HINT" | b"CONTEXT" | b"QUERY" | b"ANWEISUNG"
+            ) =>
         {
             Capitals::End
         }
@@ -467,6 +591,12 @@ fn capitals(text: &[u8], at: usize, start: usize) -> Capitals {
 fn of_one_program(word: &[u8], before: &[u8], behind: &[u8]) -> Option<&'static str> {
     match word {
         b"LOG" if behind.starts_with(b":  ") => Some("info"),
+        // Db2: `…  LEVEL: Error`
+        b"LEVEL" if before.ends_with(b"  ") && behind.starts_with(b": ") => value(&behind[2..]),
+        // PostgreSQL in German, French and Italian, and Tomcat.
+        b"HINWEIS" if behind.starts_with(b":  ") => Some("notice"),
+        b"ATTENTION" | b"ATTENZIONE" if behind.starts_with(b":  ") => Some("warning"),
+        b"GRAVE" if behind.starts_with(b" [") => Some("error"),
         b"SUCCESS" if before.ends_with(b"| ") && behind.starts_with(b"  |") => Some("info"),
         b"NOTIFICATION" if before.ends_with(b"[") && behind.starts_with(b"]") => Some("notice"),
         // Logrus, and programs that copy it: `ERRO[0012] …`.
@@ -510,13 +640,15 @@ fn bracketed(text: &[u8], at: usize, start: usize) -> Option<&'static str> {
 }
 
 /// A level word in front of a colon with a blank behind it, and behind another colon or a bracket:
-/// `general: error: x`, `unbound[12:0] error: x`, `app - error: x`; or the value of a key:
-/// `"level":"error"`.
+/// `general: error: x`, `unbound[12:0] error: x`, `app - error: x`; so also with a blank before the
+/// colon (libvirt's `7: error : x`), in parentheses (`Puppet (err): x`), or as GLib writes it
+/// (`GLib-WARNING **: x`); or the value of a key: `"level":"error"`.
 #[inline]
 fn before_colon(text: &[u8], at: usize) -> Option<&'static str> {
     let last = text[..at].last()?;
     let is_blank = matches!(text.get(at + 1), None | Some(b' '));
-    let may_be = *last == b'"' || (is_blank && last.is_ascii_alphanumeric());
+    let may_end = last.is_ascii_alphanumeric() || matches!(last, b' ' | b')' | b'*');
+    let may_be = *last == b'"' || (is_blank && may_end);
     if may_be { before_likely_colon(text, at) } else { None }
 }
 
@@ -527,9 +659,18 @@ fn before_likely_colon(text: &[u8], at: usize) -> Option<&'static str> {
         let is_level = is_key(&key[begin + 1..]);
         return is_level.then(|| value(behind.trim_ascii_start())).flatten();
     }
+    let of_glib = before.strip_suffix(b" **");
+    let before = of_glib.or_else(|| before.strip_suffix(b" ")).unwrap_or(before);
+    let enclosed = before.strip_suffix(b")");
+    let before = enclosed.unwrap_or(before);
     let letters = before.iter().rev().take(14).take_while(|b| b.is_ascii_alphanumeric()).count();
-    let (before, word) = before.split_at(at - letters);
-    let labels: [&[u8]; 4] = [b": ", b"] ", b"\n", b" - "];
+    let (before, word) = before.split_at(before.len() - letters);
+    let labels: &[&[u8]] = match (of_glib, enclosed) {
+        (Some(_), _) => &[b"-", b" "],
+        (None, Some(_)) => &[b" ("],
+        // Two blanks end a column, as in `spid51      Error: x` of SQL Server.
+        (None, None) => &[b": ", b"] ", b"\n", b"\t", b" - ", b"  "],
+    };
     let is_label = labels.iter().any(|label| before.ends_with(label)) || before == b"- ";
     if is_label { from_word(word) } else { None }
 }

@@ -102,7 +102,9 @@ pub(crate) fn is_logfmt(text: &[u8]) -> bool {
             "time" if pair.value.get(2) == Some(&b':') => clock = true,
             _ => match json_names::find(key) {
                 Some((Use::Time(_), _)) => time |= starts_with_digit && pair.value.len() >= 10,
-                Some((Use::Level(..), _)) => level |= json_level::word(pair.value).is_some(),
+                Some((Use::Level(_, kind), _)) => {
+                    level |= kind.stands_alone() && json_level::word(pair.value).is_some();
+                }
                 Some((Use::Message(_), _)) => message = true,
                 _ => {}
             },
@@ -199,6 +201,8 @@ mod tests {
             "PATH=/usr/bin:/bin HOME=/root LEVEL=3",
             "/a?level=info&msg=x",
             "time=0.25 msg=x",
+            "type=error msg=x",
+            "priority=warning msg=x",
             "date=tomorrow time=12:00:00 a=1 b=2",
         ] {
             assert!(!is_logfmt(text.as_bytes()), "{text}");

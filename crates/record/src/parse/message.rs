@@ -25,6 +25,8 @@ pub(super) struct Opening<'a> {
     pub(super) message: &'a [u8],
     pub(super) has_head: bool,
     pub(super) has_time: bool,
+    /// The head has a time that cannot be read.
+    pub(super) is_time_bad: bool,
     /// The head has a priority.
     pub(super) severe: bool,
     /// The level that the message states in its first word as Cisco does: it needs no search.
@@ -45,8 +47,8 @@ pub(super) enum MessageKind {
 }
 
 impl Parser {
-    /// Writes the fields of the message, including `_msg`, and for a line without head also time
-    /// and level.
+    /// Writes the fields of the message, including `_msg`, and also level, and time where the head
+    /// has none.
     pub(super) fn message(
         &mut self,
         opening: Opening<'_>,
@@ -100,7 +102,7 @@ impl Parser {
             self.put_known(message, opening, line, rows);
         }
         let of_known = self.found.level.filter(|_| known);
-        let timed = match opening.has_head {
+        let timed = match opening.has_head && (opening.has_time || opening.is_time_bad) {
             true => None,
             false => time_plain::find(message, &mut self.plain_form),
         };
@@ -573,11 +575,14 @@ fn head_of(text: &[u8], time_bytes: usize) -> &[u8] {
     }
 }
 
-/// The level of a text without one that names an exception: in its first line, or in the lines that
-/// follow it in the same record.
+/// The level of a text without one that begins with the topics of RouterOS, or names an exception:
+/// in its first line, or in the lines that follow it in the same record.
 fn level_of_failure(text: &[u8], opening: Opening<'_>) -> Option<&'static str> {
     if opening.severe {
         return None;
+    }
+    if let Some(level) = level_text::of_topics(text.trim_ascii_start()) {
+        return Some(level);
     }
     let found = match memchr::memchr(b'\n', text) {
         Some(_) => traces::has_failure(text),

@@ -15,7 +15,7 @@
 //!   head's value is stored as `syslog.NAME`.
 //! - The time of a syslog head is preferred to a time in its message: it is the sender's for all
 //!   lines alike. The same holds for the time of a container runtime (`cri`). A key that was
-//!   configured for the time precedes both.
+//!   configured for the time precedes both. A head without a time leaves it to the message.
 //! - A line of a file without a time of its own has the time of the line before it in the file, as
 //!   far as that is in the same frame (`inherited`): it continues that line.
 //! - A time without zone is only compared with the arrival time if lines arrive as they are
@@ -285,6 +285,7 @@ impl Parser {
             message: head.message,
             has_head: head.format.is_some(),
             has_time: head.written.is_some() || container.is_some(),
+            is_time_bad: head.note == Some(message::TIME_UNREADABLE),
             severe: head.priority.is_some(),
             mnemonic: head.own_level(),
             names: names(rule),
@@ -411,6 +412,7 @@ impl Parser {
             message,
             has_head: true,
             has_time: true,
+            is_time_bad: false,
             severe: known.severe,
             mnemonic: None,
             names,

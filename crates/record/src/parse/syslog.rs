@@ -28,7 +28,7 @@
 use super::head::{Head, Priority};
 use super::level;
 use super::message::TIME_UNREADABLE;
-use super::tag::{bare_tag, is_exception, tag};
+use super::tag::{bare_tag, is_exception, is_serial, tag};
 use super::time::{self, Written};
 use super::time_zone::WrittenZone;
 
@@ -104,6 +104,11 @@ fn without_pri(line: &[u8], expect: Expect) -> Option<Head<'_>> {
             let tagged = |h: &Head<'_>| !h.hostname.is_empty() && !h.app_name.is_empty();
             let zoned = |h: &Head<'_>| h.written.is_some_and(|w| w.zone.is_some());
             Some(rfc3164(line)).filter(|h| tagged(h) && zoned(h) && is_host_and_tag(h))?
+        }
+        // Sophos UTM, which writes no zone.
+        b'0'..=b'9' if line.get(4) == Some(&b':') && line.get(10) == Some(&b'-') => {
+            let tagged = |h: &Head<'_>| !h.hostname.is_empty() && !h.app_name.is_empty();
+            Some(rfc3164(line)).filter(|h| tagged(h) && is_host_and_tag(h))?
         }
         _ => return None,
     };
@@ -537,7 +542,7 @@ fn is_mac(text: &[u8]) -> bool {
 /// What devices write between host and tag: F5 the level (`info tmm1[12]: x`), AIX facility and
 /// level (`auth|security:info sshd[12]: x`), ProCurve the number of the event (`00179 mgr: x`),
 /// Ubiquiti address and version (`0123456789ab,U7-4.0:
-/// hostapd: x`), and a process without a name (`[712]: x`).
+/// hostapd: x`), WatchGuard its serial number, and a process without a name (`[712]: x`).
 fn between_host_and_tag(head: &mut Head<'_>) {
     let (first, behind) = word(head.message);
     if first.len() > 13
@@ -566,7 +571,19 @@ fn between_host_and_tag(head: &mut Head<'_>) {
             (head.app_name, head.proc_id) = (inside.app_name, inside.proc_id);
             (head.message, head.level) = (inside.message, Some(level));
         }
+    } else if let Some(inside) = watchguard(first, behind) {
+        (head.app_name, head.proc_id) = (inside.app_name, inside.proc_id);
     }
+}
+
+/// WatchGuard: the serial number and the time in UTC before the tag, which stay in the message:
+/// `FVE61035702AE (2026-01-31T12:00:00) firewall: x`.
+fn watchguard<'a>(serial: &[u8], behind: &'a [u8]) -> Option<Head<'a>> {
+    let inner = behind.strip_prefix(b"(").filter(|_| is_serial(serial))?;
+    let (_, length) = time::iso(inner)?;
+    let message = inner[length..].strip_prefix(b") ")?;
+    let mut inside = Head { message, ..Head::default() };
+    tag(&mut inside).then_some(inside)
 }
 
 /// The level of `auth|security:info`; the whole word if there is no facility in front.
@@ -648,16 +665,19 @@ pub(crate) fn is_firewall(message: &[u8]) -> bool {
     begins_firewall(message) && !named_device(message).is_empty()
 }
 
-/// Whether a text begins as pairs of a firewall do, of FortiOS up to 5 with `logver=` in front.
+/// Whether a text begins as pairs of a firewall do: of FortiOS up to 5 with `logver=` in front, of
+/// Sophos since SFOS 18 with the name of the device.
 fn begins_firewall(message: &[u8]) -> bool {
-    let keys: [&[u8]; 4] = [b"date=", b"device=", b"logver=", b"timestamp="];
+    let keys: [&[u8]; 5] = [b"date=", b"device=", b"device_name=", b"logver=", b"timestamp="];
     keys.iter().any(|key| message.starts_with(key))
 }
 
 /// The device name that a firewall of Fortinet or Sophos writes in its pairs.
 fn named_device(message: &[u8]) -> &[u8] {
-    for key in [&b" devname="[..], b" device_name="] {
-        let Some(at) = memchr::memmem::find(message, key) else { continue };
+    for key in [&b"devname="[..], b"device_name="] {
+        let is_whole = |at: &usize| *at == 0 || message[*at - 1] == b' ';
+        let found = memchr::memmem::find_iter(message, key).find(is_whole);
+        let Some(at) = found else { continue };
         let value = &message[at + key.len()..];
         let (value, end) = match value.strip_prefix(b"\"") {
             Some(value) => (value, b'"'),
@@ -684,9 +704,10 @@ fn timestamp(text: &[u8]) -> Option<(Written, usize, bool)> {
     };
     let (written, length) = match text.first()? {
         b'A'..=b'Z' | b'a'..=b'z' => time::month_first(text)?,
-        b'0'..=b'9' => {
-            time::iso(text).or_else(|| time::year_first(text)).or_else(|| time::slashed(text))?
-        }
+        b'0'..=b'9' => time::iso(text)
+            .or_else(|| time::year_first(text))
+            .or_else(|| time::slashed(text))
+            .or_else(|| time::joined(text))?,
         _ => return None,
     };
     let clock_unset = marks == 1; // `.` says: set once, but no longer synchronised.
@@ -726,7 +747,14 @@ fn cisco_prefix<'a>(text: &'a [u8], head: &mut Head<'a>) -> &'a [u8] {
         text.strip_prefix(b":").map_or(text, |behind| behind.strip_prefix(b" ").unwrap_or(behind));
     let (mut hostname, mut sequence): (&[u8], &[u8]) = (b"", b"");
     for _ in 0..PARTS_MAX {
-        if rest.starts_with(b"%") || timestamp(rest).is_some() {
+        let is_of_cisco = |(_, length, _): (Written, usize, bool)| {
+            let behind = &rest[length..];
+            // `app: 2026-01-31 12:00:00 x` is a program and its message.
+            let is_iso = matches!(rest.get(4), Some(b'-' | b'/'));
+            let has_colon = behind.starts_with(b":") || behind.starts_with(b" :");
+            hostname.is_empty() || has_colon || !is_iso
+        };
+        if rest.starts_with(b"%") || timestamp(rest).is_some_and(is_of_cisco) {
             (head.hostname, head.sequence) = (hostname, sequence);
             return rest;
         }

@@ -11,6 +11,8 @@
 //!   line without `app_name`.
 //! - A level (`ERROR: x`) and a number (`12: x`) are not tags, nor are the name of an exception
 //!   (`java.io.IOException: x`), `at` of a trace, and the key `Severity: `.
+//! - The mnemonics of Cisco, Huawei and H3C (`%SYS-5-RESTART: x`, `%%01SHELL/5/LOGIN: x`) name the
+//!   program, the kind of message and the severity, and stay in the message.
 //! - The tags `CEF` and `LEEF` stay in the message, which cannot be parsed without it.
 
 use super::head::Head;
@@ -131,6 +133,7 @@ pub(crate) fn bare_tag(head: &mut Head<'_>) {
         && name.iter().all(is_of_program)
         && name.last() != Some(&b'.')
         && !begins_sentence()
+        && !is_serial(name)
         && !matches!(name, b"last" | b"message" | b"forwarded" | b"at")
         && time::month_name(name).is_none()
         && level::from_word(name).is_none()
@@ -139,24 +142,89 @@ pub(crate) fn bare_tag(head: &mut Head<'_>) {
     }
 }
 
+/// Whether a word has the form of a serial number of WatchGuard, which a tag may follow.
+pub(crate) fn is_serial(word: &[u8]) -> bool {
+    word.len() == 13
+        && word.iter().all(|b| b.is_ascii_uppercase() || b.is_ascii_digit())
+        && word.iter().any(u8::is_ascii_digit)
+}
+
 fn is_of_program(byte: &u8) -> bool {
     byte.is_ascii_alphanumeric() || b"_-./()+@".contains(byte)
 }
 
-/// `%FACILITY-SEVERITY-MNEMONIC:`; the message keeps it.
+/// `%FACILITY-SEVERITY-MNEMONIC:`; the message keeps it. ACI writes no colon, and small switches a
+/// letter for the severity: `%LINK-W-Down: x`.
 fn mnemonic(head: &mut Head<'_>) -> bool {
     let message = head.message;
+    if message.starts_with(b"%%") {
+        return of_huawei(head);
+    }
     let window = &message[1..message.len().min(TAG_BYTES_MAX)];
     let Some(end) = window.iter().position(|b| matches!(b, b':' | b' ')) else { return false };
     let code = &message[1..1 + end];
     // IOS XR puts a blank before the colon.
-    if window[end] != b':' && window.get(end + 1) != Some(&b':') {
+    let has_colon = window[end] == b':' || window.get(end + 1) == Some(&b':');
+    let is_of_code =
+        |b: &u8| b.is_ascii_uppercase() || b.is_ascii_digit() || matches!(b, b'_' | b'-');
+    if !has_colon && !code.iter().all(is_of_code) {
         return false;
     }
-    let found =
-        code.windows(3).rposition(|w| w[0] == b'-' && matches!(w[1], b'0'..=b'7') && w[2] == b'-');
-    let Some(at) = found.filter(|at| *at > 0) else { return false };
+    let by_digit = code.windows(3).rposition(|w| is_between(w, of_digit));
+    let by_letter = || code.windows(3).position(|w| has_colon && is_between(w, of_letter));
+    let Some(at) = by_digit.or_else(by_letter).filter(|at| *at > 0) else { return false };
     (head.app_name, head.msg_id) = (&code[..at], &code[at + 3..]);
-    head.severity = Some(code[at + 1] - b'0');
+    head.severity = of_digit(code[at + 1]).or_else(|| of_letter(code[at + 1]));
+    true
+}
+
+/// Whether three bytes are a severity between hyphens.
+fn is_between(three: &[u8], of: fn(u8) -> Option<u8>) -> bool {
+    three[0] == b'-' && of(three[1]).is_some() && three[2] == b'-'
+}
+
+/// The severity that a mnemonic states as a digit.
+fn of_digit(byte: u8) -> Option<u8> {
+    matches!(byte, b'0'..=b'7').then(|| byte - b'0')
+}
+
+/// The severity that a mnemonic states as a letter.
+fn of_letter(byte: u8) -> Option<u8> {
+    Some(match byte {
+        b'A' => 1,
+        b'F' | b'C' => 2,
+        b'E' => 3,
+        b'W' => 4,
+        b'N' => 5,
+        b'I' => 6,
+        b'D' => 7,
+        _ => return None,
+    })
+}
+
+/// `%%01SHELL/5/CMDRECORD(l)[12]:x` of Huawei, `%%10SHELL/5/SHELL_LOGIN: x` of H3C: a version of
+/// two digits, the module, the severity, and what happened. The message keeps it.
+fn of_huawei(head: &mut Head<'_>) -> bool {
+    let message = head.message;
+    let window = &message[2..message.len().min(TAG_BYTES_MAX)];
+    if time::two(window, 0).is_none() {
+        return false;
+    }
+    let mut parts = window[2..].splitn(3, |b| *b == b'/');
+    let (Some(module), Some([severity]), Some(rest)) = (parts.next(), parts.next(), parts.next())
+    else {
+        return false;
+    };
+    let is_of_name = |b: &u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-');
+    let length = rest.iter().take_while(|b| is_of_name(b)).count();
+    let ends = matches!(rest.get(length), Some(b':' | b'(' | b'['));
+    let severity = of_digit(*severity);
+    if module.is_empty() || !module.iter().all(is_of_name) || severity.is_none() {
+        return false;
+    }
+    if length == 0 || !ends {
+        return false;
+    }
+    (head.app_name, head.msg_id, head.severity) = (module, &rest[..length], severity);
     true
 }

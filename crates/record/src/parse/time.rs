@@ -280,6 +280,22 @@ pub(crate) fn slashed(text: &[u8]) -> Option<(Written, usize)> {
     Some((Written { local_s, nanos, zone, has_year: true, is_day: false }, at))
 }
 
+/// The year first, with a sign before the time that no other form has: `2026:01:31-12:00:00` of
+/// Sophos UTM, `2026/01/31:12:00:00 GMT` of NetScaler.
+pub(crate) fn joined(text: &[u8]) -> Option<(Written, usize)> {
+    let date = text.first_chunk::<19>()?;
+    if !matches!([date[4], date[7], date[10]], [b':', b':', b'-'] | [b'/', b'/', b':']) {
+        return None;
+    }
+    let year = i64::from(four_digits(date, 0)?);
+    let days = days_from_civil(year, two(date, 5)?, two(date, 8)?)?;
+    let local_s = days * 86_400 + clock(&date[11..])?;
+    let mut at = 19;
+    let nanos = fraction(text, &mut at);
+    let zone = zone(text, &mut at);
+    Some((Written { local_s, nanos, zone, has_year: true, is_day: false }, at))
+}
+
 /// A number since 1970: seconds, milliseconds, microseconds or nanoseconds, distinguished by
 /// magnitude, with or without a fraction. Returns seconds and nanoseconds. Numbers below
 /// 100,000,000 (1973) are not times: they are durations and counts.

@@ -110,7 +110,7 @@ const FORMS: [&str; 82] = [
 
 /// Forms that are tried last, and never first: days without a time, which begin other forms, and
 /// times without seconds.
-const LAST_FORMS: [&str; 12] = [
+const LAST_FORMS: [&str; 13] = [
     "Y/M/D h:m!",
     "D.M.Y h:m!",
     "n/e/Y H:m!",
@@ -122,7 +122,8 @@ const LAST_FORMS: [&str; 12] = [
     "D.M.Y!",
     "[Y-M-D!",
     ZABBIX,
-    "[#] I", // NATS: the process, then the time
+    "[#] I",         // NATS: the process, then the time
+    "#,n/e/y,h:m:s", // DHCP server of Windows: the event, then day and time
 ];
 
 /// The process, then the time.
@@ -230,8 +231,13 @@ fn of_one_program(line: &[u8], memo: &mut usize) -> Option<(Written, usize)> {
         [b'@', label @ ..] => tai64(label),
         // MySQL's slow log.
         [b'#', b' ', b'T', b'i', b'm', b'e', b':', b' ', ..] => behind(8, memo),
-        // WebLogic
+        // WebLogic, in its log and at the standard output
         [b'#', b'#', b'#', b'#', b'<', ..] => behind(5, memo),
+        [b'<', b'0'..=b'9' | b'A'..=b'Z', ..] => behind(1, memo),
+        // `dmesg -xT`: `kern  :info  : [Sat Jan 31 12:00:00 2026] x`
+        [b'k', b'e', b'r', b'n', b' ', b' ', b':', ..] => {
+            fit_at("[a b D h:m:s Y]", memchr::memmem::find(window, b": [")? + 2)
+        }
         // Erlang: `=ERROR REPORT==== 6-Jun-2026::12:00:00 ===`
         [b'=', ..] => fit_at(
             "d-b-Y::h:m:s",
@@ -255,12 +261,13 @@ fn of_one_program(line: &[u8], memo: &mut usize) -> Option<(Written, usize)> {
         }
         _ => None,
     };
-    found.or_else(|| behind_level(line)).or_else(|| behind_words(line, memo))
+    found.or_else(|| behind_level(line, memo)).or_else(|| behind_words(line, memo))
 }
 
 /// `ERROR [main] 2026-01-31 12:00:00,123 x` of Cassandra, `[error] 2026-01-31T12:00:00Z x` of
-/// CouchDB: the level, then perhaps a name in brackets, then the time.
-fn behind_level(line: &[u8]) -> Option<(Written, usize)> {
+/// CouchDB, `[INFO] [01/31/2026 12:00:00.123] x` of Akka: the level, then perhaps a name in
+/// brackets, then the time.
+fn behind_level(line: &[u8], memo: &mut usize) -> Option<(Written, usize)> {
     let mut at = usize::from(line.first() == Some(&b'['));
     let length = line[at..].iter().take(14).take_while(|b| b.is_ascii_alphabetic()).count();
     super::level::from_word(&line[at..at + length])?;
@@ -276,7 +283,9 @@ fn behind_level(line: &[u8]) -> Option<(Written, usize)> {
         skip_blanks(&mut at);
     }
     at += usize::from(line.get(at) == Some(&b'['));
-    let (written, length) = time::iso(line.get(at..)?)?;
+    // Behind a digit, so that a text does not lend its first words to a form.
+    let rest = line.get(at..).filter(|rest| rest.first().is_some_and(u8::is_ascii_digit))?;
+    let (written, length) = find_form(rest, memo)?;
     Some((written, at + length))
 }
 
@@ -485,6 +494,15 @@ fn fit(form: &str, line: &[u8]) -> Option<(Written, usize)> {
     if !is_day {
         hour = time::of_twelve(hour, line, &mut at);
         zone = zone.or_else(|| time_zone::zone(line, &mut at));
+    }
+    // The zone of Db2 is in minutes: `+060`.
+    if form.ends_with("h.m.s")
+        && let [sign @ (b'+' | b'-'), digits @ ..] = &line[at..]
+        && let Some((minutes, 3)) = time::number(digits, 4)
+    {
+        let offset_s = minutes as i32 * 60;
+        zone = Some(WrittenZone::offset(if *sign == b'-' { -offset_s } else { offset_s }));
+        at += 4;
     }
     // Another form has more digits.
     let goes_on = match line[at..] {

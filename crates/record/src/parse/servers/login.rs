@@ -3,11 +3,12 @@
 //! A user name comes from the client and may contain blanks, and so text that looks like the rest
 //! of the message. Address and port are searched from the end.
 
-use super::words::{is_ip, is_number, until, word};
+use super::words::{behind_message_id, is_ip, is_number, until, word};
 use super::{Found, Name};
 
 /// Messages of sshd, and of PAM in its name.
 pub(super) fn sshd(message: &[u8], found: &mut Found) -> Option<()> {
+    let message = behind_message_id(message);
     let text = message.strip_prefix(b"error: ").unwrap_or(message);
     let (first, rest) = word(text);
     match first {

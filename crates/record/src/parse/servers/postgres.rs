@@ -54,9 +54,9 @@ pub(super) fn parse(message: &[u8], found: &mut Found) -> Option<()> {
 fn severity_level(word: &[u8]) -> Option<&'static str> {
     Some(match word {
         b"LOG" | b"INFO" => "info",
-        b"NOTICE" => "notice",
-        b"WARNING" => "warning",
-        b"ERROR" => "error",
+        b"NOTICE" | b"HINWEIS" => "notice",
+        b"WARNING" | b"WARNUNG" | b"ADVERTENCIA" | b"ATTENTION" | b"ATTENZIONE" => "warning",
+        b"ERROR" | b"FEHLER" | b"ERREUR" | b"ERRO" | b"ERRORE" => "error",
         b"FATAL" => "critical",
         b"PANIC" => "emerg",
         b"DEBUG" | b"DEBUG1" | b"DEBUG2" | b"DEBUG3" | b"DEBUG4" | b"DEBUG5" => "debug",

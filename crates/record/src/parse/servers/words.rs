@@ -70,6 +70,16 @@ pub(super) fn ip_and_port(text: &[u8]) -> Option<(&[u8], &[u8])> {
     (is_ip(ip) && is_number(port) && port.len() <= 5).then_some((ip, port))
 }
 
+/// A text without `[ID 800047 auth.info] ` in front, which Solaris writes.
+pub(super) fn behind_message_id(text: &[u8]) -> &[u8] {
+    let behind = || {
+        let inner = text.strip_prefix(b"[ID ")?;
+        let end = inner.iter().take(40).position(|b| *b == b']')?;
+        inner[end + 1..].strip_prefix(b" ")
+    };
+    behind().unwrap_or(text)
+}
+
 /// The text behind the time since the start of the kernel: `[ 1234.567890] `.
 pub(super) fn behind_uptime(text: &[u8]) -> &[u8] {
     let behind = || {

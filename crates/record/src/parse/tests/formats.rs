@@ -346,6 +346,77 @@ fn json_loggers() {
             "-",
         ),
         (r#"{"msec":1769860800.250,"status":"200"}"#, QUARTER, "-", "-"),
+        // rsyslog, and syslog in ECS
+        (
+            r#"{"msg":"m","timereported":"2026-01-31T12:00:00.250000+00:00","hostname":"h","syslogseverity":"4"}"#,
+            QUARTER,
+            "warning",
+            "m",
+        ),
+        (r#"{"message":"m","syslogseverity-text":"err"}"#, "-", "error", "m"),
+        (
+            r#"{"@timestamp":"2026-01-31T12:00:00Z","message":"m","log":{"syslog":{"severity":{"code":3}}}}"#,
+            NOON,
+            "error",
+            "m",
+        ),
+        // Events of Kubernetes
+        (
+            r#"{"involvedObject":{"kind":"Pod","name":"web"},"reason":"BackOff","message":"m","eventTime":null,"lastTimestamp":"2026-01-31T12:00:00Z","type":"Warning"}"#,
+            NOON,
+            "warning",
+            "m",
+        ),
+        (
+            r#"{"regarding":{"kind":"Pod","name":"web"},"note":"n","type":"Normal","eventTime":"2026-01-31T12:00:00.250000Z"}"#,
+            QUARTER,
+            "info",
+            "-",
+        ),
+        // Events of Windows by Fluent Bit
+        (
+            r#"{"ProviderName":"p","EventID":7,"Level":2,"EventRecordID":9,"TimeCreated":"2026-01-31 12:00:00 +0000","Message":"m"}"#,
+            NOON,
+            "error",
+            "m",
+        ),
+        (
+            r#"{"RecordNumber":9,"TimeGenerated":"2026-01-31 12:00:00 +0000","EventType":"Error","Message":"m"}"#,
+            NOON,
+            "error",
+            "m",
+        ),
+        // Nextcloud, and a request that pino tells of
+        (
+            r#"{"reqId":"a","level":3,"time":"2026-01-31T12:00:00+00:00","remoteAddr":"192.0.2.1","message":"m"}"#,
+            NOON,
+            "error",
+            "m",
+        ),
+        (
+            r#"{"level":30,"time":1769860800250,"pid":1,"hostname":"h","reqId":"r","remoteAddr":"x","msg":"m"}"#,
+            QUARTER,
+            "info",
+            "m",
+        ),
+        // Falco, Docker's driver for Fluentd
+        (
+            r#"{"output":"m","priority":"Warning","rule":"r","time":"2026-01-31T12:00:00Z"}"#,
+            NOON,
+            "warning",
+            "m",
+        ),
+        (
+            r#"{"container_id":"a","container_name":"/web","source":"stderr","log":"ERROR x"}"#,
+            "-",
+            "error",
+            "ERROR x",
+        ),
+        // Route 53, Akamai, Cloudflare, Google Workspace
+        (r#"{"query_timestamp":"2026-01-31T12:00:00Z","query_name":"a."}"#, NOON, "-", "-"),
+        (r#"{"reqTimeSec":"1769860800.250","statusCode":"200"}"#, QUARTER, "-", "-"),
+        (r#"{"Action":"block","Datetime":"2026-01-31T12:00:00Z"}"#, NOON, "-", "-"),
+        (r#"{"id":{"time":"2026-01-31T12:00:00.250Z","uniqueQualifier":"1"}}"#, QUARTER, "-", "-"),
     ];
     check_rows(&http(Format::Json, Hints::default()), rows);
     check_rows(&file(), rows);
@@ -360,6 +431,10 @@ fn data_that_is_not_a_log() {
         (r#"{"s":"E","event":"x"}"#, "-", "-", "-"),
         (r#"{"log":"x","body":"y","Body":"z"}"#, "-", "-", "-"),
         (r#"{"priority":"high","status":"error"}"#, "-", "-", "-"),
+        (r#"{"priority":"error","output":"x"}"#, "-", "-", "-"),
+        (r#"{"priority":"error","rule":"x"}"#, "-", "-", "-"),
+        (r#"{"type":"Warning","EventType":"Error"}"#, "-", "-", "-"),
+        (r#"{"Level":2,"level":3,"reqId":"x"}"#, "-", "-", "-"),
         (r#"{"PRIORITY":"high","levelno":"x"}"#, "-", "-", "-"),
         (
             r#"{"created_at":"2026-01-31T12:00:00Z","start_time":"2026-01-31T12:00:00Z"}"#,

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::*;
 
 /// Lines of a few senders, and variations of their heads.
-const LINES: [&str; 84] = [
+const LINES: [&str; 93] = [
     "<30>Nov 21 11:59:59 db2 hdfs[27896]: a message of some length",
     "<30>Nov 21 11:59:58 db2 hdfs[27896]: another message, ERROR in it",
     "<31>Nov 21 11:59:58 db2 hdfs[27896]: another message",
@@ -80,6 +80,15 @@ const LINES: [&str; 84] = [
     "<30>Nov 21 11:59:58 US-8,18e829aabbcc,5.43: switch: a message",
     "<30>Nov 21 11:59:58 db2 788a20aabbcc,U7PG2-4.0: hostapd[1]: a message",
     "<30>Nov 21 11:59:58 db2 0-PPE-0 : default TCP CONN 1 0 : a message",
+    "<30>Nov 21 11:59:58 db2 FVE61035702AE (2026-11-21T11:59:58) firewall: a message",
+    "<30>Nov 21 11:59:58 db2 FVE61035702AE (2026-11-21T11:59:58) http-proxy[7]: a message",
+    "<30>Nov 21 11:59:58 db2 FVE61035702AE a message",
+    "<30>Nov 21 11:59:58 db2 %%01SHELL/5/CMD(l)[12]:a message",
+    "<30>Nov 21 11:59:58 db2 %%10SHELL/3/CMD: a message",
+    "<30>Nov 21 11:59:58 db2 %LINK-W-Down: a message",
+    "<30>Nov 21 11:59:58 db2 %LOG_LOCAL7-6-SYSTEM_MSG a message",
+    "<30>2026:11:21-11:59:58 db2 sshd[1]: a message",
+    "<30>hdfs[27896]: 2026-11-21 11:59:58 a message",
     "<30>Nov 21 11:59:58 db2 sshd[12]: Accepted publickey for bob from 192.0.2.1 port 22 ssh2",
     "<30>Nov 21 11:59:58 db2 sshd[12]: a message of another kind",
     "<30>Nov 21 11:59:58 db2 nginx: 2026/11/21 11:59:58 [error] 1#2: *3 x, client: 192.0.2.1",

@@ -209,6 +209,13 @@ fn devices() {
             "info",
             "default",
         ),
+        (
+            "<134> 2026/11/21:11:59:58 GMT ns3 0-PPE-0 : default SSLLOG SSL_HANDSHAKE_SUCCESS 12 0 : x",
+            "ns3 SSLLOG 0-PPE-0",
+            BEFORE,
+            "info",
+            "default",
+        ),
         // An empty tag, a process without a name
         ("<13>Nov 21 12:00:00 web1 : hello", "web1 - -", NOON, "notice", "hello"),
         ("<13>Nov 21 12:00:00 web1 [712]: hello", "web1 - 712", NOON, "notice", "hello"),
@@ -286,6 +293,84 @@ fn devices() {
             "notice",
             "LEEF:2.0",
         ),
+        // A priority, and the time in the message
+        ("<134>Sat Nov 21 11:59:58 2026 fw1 app: x", "- - -", BEFORE, "info", "Sat Nov 21"),
+        ("<13>[2026-11-21T11:59:58Z] ERROR x", "- - -", BEFORE, "error", "[2026"),
+        ("<30>app[7]: 2026-11-21 11:59:58 WARN x", "- app 7", BEFORE, "warning", "2026-11-21"),
+        ("<30>shop: 2026-11-21 11:59:58 WARN x", "- shop -", BEFORE, "warning", "2026-11-21"),
+        ("<13>1 - h app 7 - - [21/Nov/2026:11:59:58 +0000] x", "h app 7", BEFORE, "notice", "[21"),
+        // WatchGuard
+        (
+            "<142>Nov 21 11:59:58 wg1 FVE61035702AE (2026-11-21T11:59:58) http-proxy[2765]: Allow 1-Trusted",
+            "wg1 http-proxy 2765",
+            BEFORE,
+            "info",
+            "FVE61035702AE (2026",
+        ),
+        ("<142>Nov 21 11:59:58 wg1 FVE61035702AE (1) x", "wg1 - -", BEFORE, "info", "FVE61035"),
+        ("<142>Nov 21 11:59:58 wg1 APP (1) of: x", "wg1 APP -", BEFORE, "info", "(1) of"),
+        // Sophos: UTM, and SFOS since 18
+        (
+            "<30>2026:11:21-11:59:58 utm1 httpproxy[5678]: id=\"0001\" severity=\"warn\" name=\"x\"",
+            "utm1 httpproxy 5678",
+            BEFORE,
+            "warning",
+            "id=",
+        ),
+        (
+            "<30>device_name=\"xgs1\" timestamp=\"2026-11-21T12:59:58+0100\" log_type=\"Firewall\" severity=\"Warning\"",
+            "xgs1 - -",
+            BEFORE,
+            "warning",
+            "device_name",
+        ),
+        // Huawei, H3C
+        (
+            "<190>Nov 21 2026 11:59:58 hw1 %%01SHELL/5/CMDRECORD(l)[12]:Recorded command (User=ada)",
+            "hw1 SHELL -",
+            BEFORE,
+            "notice",
+            "%%01SHELL",
+        ),
+        (
+            "<190>Nov 21 2026 12:59:58+01:00 hw2 %%01IFNET/4/LINK_STATE(s):CID=0x807a0405;x",
+            "hw2 IFNET -",
+            BEFORE,
+            "warning",
+            "%%01IFNET",
+        ),
+        (
+            "<189>Nov 21 11:59:58 2026 h3c1 %%10IFNET/3/PHY_UPDOWN: -DevIP=192.0.2.4; Interface is up",
+            "h3c1 IFNET -",
+            BEFORE,
+            "error",
+            "%%10IFNET",
+        ),
+        ("<189>Nov 21 11:59:58 h %%10 of it: x", "h - -", BEFORE, "notice", "%%10 of"),
+        ("<189>Nov 21 11:59:58 h %%10A/9/B: x", "h - -", BEFORE, "notice", "%%10A"),
+        // Cisco's small switches, and ACI
+        (
+            "<190>Nov 21 11:59:58 sg1 %STP-W-PORTSTATUS: gi5: STP status Forwarding",
+            "sg1 STP -",
+            BEFORE,
+            "warning",
+            "%STP",
+        ),
+        (
+            "<189>Nov 21 11:59:58 sw3 %PLATFORM-3-A-E-B: x",
+            "sw3 PLATFORM -",
+            BEFORE,
+            "error",
+            "%PLATFORM",
+        ),
+        (
+            "<190>Nov 21 11:59:58 apic1 %LOG_LOCAL7-6-SYSTEM_MSG [login,session][info] x",
+            "apic1 LOG_LOCAL7 -",
+            BEFORE,
+            "info",
+            "%LOG_LOCAL7",
+        ),
+        ("<190>Nov 21 11:59:58 h %a-3-b of it", "h - -", BEFORE, "error", "%a-3-b"),
         // PostgreSQL and Cisco with a zone of several meanings
         ("<166>Nov 21 11:59:58 CST: %ASA-6-302015: x", "- ASA -", BEFORE, "info", "%ASA"),
     ];
@@ -347,6 +432,7 @@ fn hosts_of_objects() {
         (r#"{"_HOSTNAME":"web1","MESSAGE":"m"}"#, "web1"),
         (r#"{"kubernetes":{"host":"node1","pod_name":"p"},"log":"m"}"#, "node1"),
         (r#"{"Computer":"win1","EventID":1,"Message":"m"}"#, "win1"),
+        (r#"{"ComputerName":"win1","EventID":1,"Message":"m"}"#, "win1"),
         (r#"{"MachineName":"win1","Message":"m"}"#, "win1"),
         (r#"{"hostIdentifier":"web1","calendarTime":"x","name":"m"}"#, "web1"),
         (r#"{"Body":"m","SeverityText":"INFO","Resource":{"host.name":"web1"}}"#, "web1"),

@@ -77,6 +77,26 @@ const TIMED: &[Text] = &[
     ("F0131 12:00:00.735123    1234 main.go:10] x", "critical"),
     ("1:M 31 Jan 2026 12:00:00.735 # x", "warning"),
     ("E, [2026-01-31T12:00:00.735123 #1] ERROR -- : x", "error"),
+    // WebSphere, GlusterFS, ESXi 8, Puppet, libvirt, Db2
+    ("[1/31/26 12:00:00:735 UTC] 0000004a ServletWrappe E   com.ibm.x SRVE0068E: x", "error"),
+    ("[1/31/26, 12:00:00:735 UTC] 00000001 com.ibm.ws.kernel.Manager    A CWWKE0001I: x", "notice"),
+    ("[1/31/26 12:00:00:735 UTC] 00000001 SystemOut     O x", "-"),
+    ("[2026-01-31 12:00:00.735123 +0000] E [MSGID: 108006] [afr-common.c:1:x] 0-vol: x", "error"),
+    ("[2026-01-31 12:00:00.735123] N [glusterfsd.c:1:main] x", "notice"),
+    ("2026-01-31T12:00:00.735Z Wa(164) Hostd[2099]: [Originator@6876 sub=x] y", "warning"),
+    ("2026-01-31T12:00:00.735Z In(163) Hostd[2099]: x", "-"),
+    ("2026-01-31 12:00:00 +0000 Puppet (err): Could not retrieve catalog", "error"),
+    ("2026-01-31 12:00:00.735+0000: 712: error : virNetSocketReadWire:1 : End of file", "error"),
+    ("2026-01-31-12.00.00.735123+000 I1234E567           LEVEL: Error", "error"),
+    // SQL Server
+    ("2026-01-31 12:00:00.73 spid51      Error: 1205, Severity: 13, State: 51.", "error"),
+    ("2026-01-31 12:00:00.73 spid51      Starting up database 'shop'.", "-"),
+    // In other languages
+    ("31-Jan-2026 12:00:00.735 SCHWERWIEGEND [main] org.apache.catalina.x y", "error"),
+    ("31-Jan-2026 12:00:00.735 GRAVE [main] org.apache.catalina.x y", "error"),
+    ("2026-01-31 12:00:00.735 CET [12] app@shop FEHLER:  Relation existiert nicht", "error"),
+    ("2026-01-31 12:00:00.735 CET [12] app@shop ATTENTION:  x", "warning"),
+    ("2026-01-31 12:00:00.735 CET [12] app@shop ANWEISUNG:  SELECT ERROR FROM t", "-"),
     // Not a level.
     ("2026-01-31T12:00:00Z Server listening on port: 80", "-"),
     ("2026-01-31T12:00:00Z Starting worker: 5", "-"),
@@ -122,7 +142,25 @@ const UNTIMED: &[Text] = &[
     ("info hostd[2099] [Originator@6876] x", "info"),
     ("an ERROR was seen", "error"),
     ("%MGBL-SYS-3-CONFIG_I : x", "error"),
+    ("kern  :err   : [    1.234567] usb 1-1: x", "error"),
+    ("daemon:notice: [    1.234567] systemd[1]: x", "notice"),
+    ("[ID 702911 auth.error] x", "error"),
+    ("[ID 800047 auth.info] error: x", "error"),
+    ("[12:00:00] [Server thread/WARN]: Can't keep up!", "warning"),
+    ("[    52.123] (EE) Failed to load module", "error"),
+    ("(WW) The directory does not exist", "warning"),
+    ("(shell:712): GLib-GObject-CRITICAL **: 12:00:00.735: x", "critical"),
+    ("pacemakerd  [712] (crm_log)\tnotice: x", "notice"),
+    ("Fehler: x", "error"),
+    ("WARNUNG: x", "warning"),
+    ("AVERTISSEMENT: x", "warning"),
+    ("GRAVE: x", "error"),
     // Not a level.
+    ("mail: error reports (EE) of [ID 7 x]", "-"),
+    ("GET /API/ERROR of it", "-"),
+    ("the log of (error) x", "-"),
+    ("the GRAVE of it", "-"),
+    ("ATTENTION: x", "-"),
     ("an error was seen", "-"),
     ("I/O error on device sda", "-"),
     ("A/B ERROR_COUNT of the test", "-"),
@@ -253,6 +291,8 @@ fn levels_of_objects_and_pairs() {
     assert_eq!(level_of(&file(), "time=2026-11-21T12:00:00Z msg=m priority=Warning"), "-");
     let rows: &[Text] = &[
         (r#"{"level":"error","msg":"x"}"#, "error"),
+        (r#"{"log":{"level":"informationen"},"message":"x"}"#, "info"),
+        (r#"{"LevelDisplayName":"Warnung","Message":"x"}"#, "warning"),
         (r#"{"@level":"warn","@message":"x"}"#, "warning"),
         (r#"{"LVL":"dbg","msg":"x"}"#, "debug"),
         (r#"{"detected_level":"warn","msg":"x"}"#, "warning"),
@@ -287,6 +327,25 @@ fn levels_of_objects_and_pairs() {
     let hints = Hints { level_fields: vec!["sev".into()], ..Hints::default() };
     let line = r#"{"sev":"P1","msg":"x"}"#;
     assert_eq!(level_of(&http(Format::Json, hints), line), "P1");
+}
+
+/// RouterOS sends its topics without a priority by default.
+#[test]
+fn topics_of_routers() {
+    let rows: &[Text] = &[
+        ("system,error,critical login failure for user root from 192.0.2.7", "critical"),
+        ("firewall,info input: in:ether1 out:(unknown 0), proto UDP", "info"),
+        ("dhcp,info,debug dhcp1 assigned 192.0.2.77", "info"),
+        ("Nov 21 11:59:58 mt1 pppoe,ppp,warning x", "warning"),
+        ("system,account user ada logged in", "-"),
+        ("shop,error x", "-"),
+        ("system,error", "-"),
+    ];
+    let tcp = Origin::new(Transport::SyslogTcp, Format::Syslog, None);
+    for (text, level) in rows {
+        assert_eq!(level_of(&file(), text), *level, "{text}");
+        assert_eq!(level_of(&tcp, text), *level, "{text}");
+    }
 }
 
 /// A level is found wherever it stands in the window, whatever stands before it.

@@ -197,6 +197,10 @@ fn without_priority() {
                 "_msg=error: Received disconnect|app_name=sshd|hostname=LabSZ|_level=error|proc_id=1|@2025-12-10T09:11:21Z",
             ),
             (
+                "2026:11:21-11:59:58 utm1 httpproxy[5678]: x",
+                "_msg=x|app_name=httpproxy|hostname=utm1|proc_id=5678|@2026-11-21T11:59:58Z",
+            ),
+            (
                 "2026-01-31T12:00:00.5+01:00 web1 app[7]: x",
                 "_msg=x|app_name=app|hostname=web1|proc_id=7|@2026-01-31T11:00:00.5Z",
             ),

@@ -97,6 +97,16 @@ const LINES: &[Timed] = &[
     // CloudFront, IIS
     ("2026-01-31\t12:00:00\tIAD53\t224281\t192.0.2.1\tGET", NOON),
     ("2026-01-31 12:00:00 W3SVC1 192.0.2.1 GET /", NOON),
+    // WebLogic at the standard output, Akka, Windows' DHCP server, Db2, dmesg -xT
+    ("<Jan 31, 2026 12:00:00 PM UTC> <Error> <Server> <BEA-000000> <x>", NOON),
+    ("<Jan 31, 2026, 12:00:00,250 PM UTC> <Notice> <WebLogicServer> x", QUARTER),
+    ("[INFO] [01/31/2026 12:00:00.250] [main] [akka://a] x", QUARTER),
+    ("ERROR 31-Jan-2026 12:00:00 x", NOON),
+    ("WARN [31/Jan/2026:13:00:00 +0100] x", NOON),
+    ("10,01/31/26,12:00:00,Assign,192.0.2.7,pc1,", NOON),
+    ("2026-01-31-13.00.00.250000+060 I1234E567           LEVEL: Error", QUARTER),
+    ("2026-01-31-07.00.00.250000-300 E1234E567           LEVEL: Info", QUARTER),
+    ("kern  :info  : [Sat Jan 31 12:00:00 2026] usb 1-1: x", NOON),
     // Suricata, Snort
     ("01/31/2026-12:00:00.250000  [**] [1:2100498:7] x [**]", QUARTER),
     ("01/31-12:00:00.250000  [**] [1:2100498:7] x [**]", QUARTER),

@@ -264,6 +264,25 @@ fn tails_that_are_not_understood_leave_the_access_line() {
     }
 }
 
+/// Solaris puts the id of the message, facility and level in front.
+#[test]
+fn logins_on_solaris() {
+    check_own(
+        &file(),
+        "Nov 20 12:00:00 sol1 sshd[712]: [ID 800047 auth.info] Failed password for ada from \
+         192.0.2.1 port 50022 ssh2",
+        &[
+            ("result", "Failed"),
+            ("method", "password"),
+            ("user", "ada"),
+            ("client_ip", "192.0.2.1"),
+            ("client_port", "50022"),
+            ("protocol", "ssh2"),
+        ],
+    );
+    check_own(&file(), "Nov 20 12:00:00 sol1 sshd[712]: [ID 8] Failed", &[]);
+}
+
 #[test]
 fn check_point() {
     check_own(
