@@ -259,8 +259,8 @@ pub(crate) const MESSAGES: [MsgName; 28] = [
     DOCKER,
     kept_msg("@mt", Marks::AT_T),
     kept_msg("MessageTemplate", Marks::LEVEL),
-    kept_msg("event", Marks::LEVEL),                       // structlog
-    kept_msg("displayMessage", Marks::LEVEL),              // Okta
+    kept_msg("event", Marks::LEVEL),          // structlog
+    kept_msg("displayMessage", Marks::LEVEL), // Okta
     kept_msg("output", Marks::RULE.with(Marks::PRIORITY)), // Falco
 ];
 

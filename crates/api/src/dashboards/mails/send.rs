@@ -138,10 +138,7 @@ async fn try_send(
 /// Operators may change the dashboard of somebody who may read the audit log, which they may not.
 /// So its lines are left out for everybody who logs in, except of a dashboard that is a file, which
 /// no operator changes. Returns a note if the dashboard seems to show them.
-pub fn leave_audit_out(
-    principal: &mut Principal,
-    document: &Map<String, Value>,
-) -> Option<String> {
+pub fn leave_audit_out(principal: &mut Principal, document: &Map<String, Value>) -> Option<String> {
     if principal.name().is_none() || document.contains_key("provided") {
         return None;
     }
