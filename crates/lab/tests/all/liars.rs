@@ -133,6 +133,25 @@ fn updates_that_are_applied_later_are_found_and_named() {
     }
 }
 
+/// A scan finds the updates that a read finds.
+#[test]
+fn scans_of_rows_before_their_updates_are_found_and_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("scans");
+    let properties = "recordcount=500\noperationcount=1000\nthreadcount=4\nreadproportion=0\n\
+         updateproportion=0.5\nscanproportion=0.5\nmaxscanlength=50\n";
+    std::fs::write(&path, properties).unwrap();
+    for lie in [Lie::None, Lie::ScansRowsAsInserted] {
+        let server = Redis::start(lie);
+        let ran = run(path.to_str().unwrap(), "scans", "redis", &server.endpoint());
+        assert_eq!(ran.succeeded, lie == Lie::None, "{lie:?}: {:?} {}", ran.wrong, ran.said);
+        let named = "which an acknowledged update replaced";
+        let is_named = |message: &String| message.contains("scan of ") && message.contains(named);
+        assert_eq!(ran.wrong.iter().any(is_named), lie != Lie::None, "{lie:?}: {:?}", ran.wrong);
+        assert_eq!(ran.report.contains(named), lie != Lie::None, "{lie:?}: {}", ran.report);
+    }
+}
+
 /// Trials that warm a store up have no numbers, and their wrong answers count.
 #[test]
 fn a_wrong_answer_in_a_warm_up_is_found_and_named() {

@@ -28,6 +28,8 @@ pub enum Lie {
     SkipsRowsInScans,
     /// A scan has its last row first.
     ScansOutOfOrder,
+    /// A scan has rows as they were inserted; a read has them as they are.
+    ScansRowsAsInserted,
     /// Acknowledges every second new row and drops it.
     DropsEverySecondRow,
     /// The same, beginning when the table is loaded and was read.
@@ -76,6 +78,8 @@ struct Rows {
     /// Rows of tables that were emptied.
     emptied: HashMap<Vec<u8>, Fields>,
     answers: HashMap<Vec<Vec<u8>>, Vec<u8>>,
+    /// Rows of the last scan.
+    scanned: usize,
 }
 
 /// A server that runs until the test ends.
@@ -123,9 +127,22 @@ fn serve(stream: TcpStream, lie: Lie, pause: Duration, rows: &Mutex<Rows>) -> Op
     let mut out = stream.try_clone().ok()?;
     let mut input = BufReader::with_capacity(1 << 20, stream);
     let mut answers = Vec::new();
+    // Rows of a scan of this connection that are read next.
+    let mut scanned = 0;
     loop {
         let command = read_command(&mut input)?;
-        rows.lock().unwrap().answer(lie, &command, &mut answers);
+        let is_of_scan = scanned > 0 && command[0] == b"HMGET";
+        scanned -= usize::from(is_of_scan);
+        let lie = match lie {
+            Lie::ScansRowsAsInserted if !is_of_scan => Lie::None,
+            lie => lie,
+        };
+        let mut rows = rows.lock().unwrap();
+        rows.answer(lie, &command, &mut answers);
+        if command[0] == b"ZRANGEBYLEX" {
+            scanned = rows.scanned;
+        }
+        drop(rows);
         if input.buffer().is_empty() {
             std::thread::sleep(pause);
             out.write_all(&answers).ok()?;
@@ -193,6 +210,7 @@ impl Rows {
                 self.is_loaded = true;
                 let rows = match lie {
                     Lie::AnswersStale => &self.before,
+                    Lie::ScansRowsAsInserted => &self.inserted,
                     _ => &self.rows,
                 };
                 let row = rows.get(&command[1]).or_else(|| self.rows.get(&command[1]));
@@ -209,7 +227,7 @@ impl Rows {
                 self.members.entry(command[1].clone()).or_default().insert(command[3].clone());
                 out.extend(b":1\r\n");
             }
-            b"ZRANGEBYLEX" => self.scan(lie, command, out),
+            b"ZRANGEBYLEX" => self.scanned = self.scan(lie, command, out),
             b"SCAN" => {
                 let table = command[3].strip_suffix(b"*").unwrap();
                 let keys: Vec<&Vec<u8>> =
@@ -290,7 +308,8 @@ impl Rows {
         }
     }
 
-    fn scan(&self, lie: Lie, command: &[Vec<u8>], out: &mut Vec<u8>) {
+    /// Answers with the members of a scan, and returns their number.
+    fn scan(&self, lie: Lie, command: &[Vec<u8>], out: &mut Vec<u8>) -> usize {
         let (from, rows_max) = (&command[2][1..], &command[6]);
         let rows_max: usize = std::str::from_utf8(rows_max).unwrap().parse().unwrap();
         let none = BTreeSet::new();
@@ -310,6 +329,7 @@ impl Rows {
         }
         array(out, found.len());
         found.iter().for_each(|member| bulk(out, Some(member)));
+        found.len()
     }
 
     fn connected(&mut self, lie: Lie) {
