@@ -258,9 +258,7 @@ impl WorkloadPlan for Ycsb {
                 None => Err(format!("there is no row {}", row.key)),
             };
         }
-        self.data.verify(row)?;
-        let Value::Text(key) = &row.key else { return Ok(()) };
-        self.known.compare(&self.data, row, &self.known.seen(key))
+        self.verify_before(row)
     }
 
     fn rows_before(&self) -> u64 {
@@ -268,6 +266,17 @@ impl WorkloadPlan for Ycsb {
             Phase::Load => 0,
             Phase::Run => self.data.properties.insert_count,
         }
+    }
+
+    fn key_before(&self, place: u64) -> Option<Value> {
+        let number = self.data.properties.insert_start + place;
+        (place < self.rows_before()).then(|| Value::Text(self.data.key(number)))
+    }
+
+    fn verify_before(&self, row: &Row) -> Result<(), String> {
+        self.data.verify(row)?;
+        let Value::Text(key) = &row.key else { return Ok(()) };
+        self.known.compare(&self.data, row, &self.known.seen(key))
     }
 
     fn verdict(&self) -> Result<(), String> {

@@ -70,6 +70,12 @@ fn every_lie_is_found_and_named() {
         (Lie::AnswersStale, "ycsb", "a", "which an acknowledged update replaced"),
         (Lie::ForgetsUpdatesLater, "ycsb", "a", "read again after the trial"),
         (
+            Lie::LosesALoadedRow,
+            "ycsb",
+            "d",
+            "rows that were there before the trial and were read again after it are missing",
+        ),
+        (
             Lie::RestoresEmptiedRows,
             "ycsb",
             "a,d",
@@ -133,20 +139,27 @@ fn updates_that_are_applied_later_are_found_and_named() {
     }
 }
 
-/// A scan finds the updates that a read finds.
+/// A scan finds the updates that a read finds, and a read those of other connections.
 #[test]
-fn scans_of_rows_before_their_updates_are_found_and_named() {
+fn scans_and_reads_of_rows_before_their_updates_are_found_and_named() {
     let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("scans");
-    let properties = "recordcount=500\noperationcount=1000\nthreadcount=4\nreadproportion=0\n\
-         updateproportion=0.5\nscanproportion=0.5\nmaxscanlength=50\n";
+    let path = folder.path().join("mixed");
+    let properties = "recordcount=500\noperationcount=2000\nthreadcount=4\n\
+         readproportion=0.3\nupdateproportion=0.4\nscanproportion=0.3\nmaxscanlength=50\n\
+         requestdistribution=zipfian\n";
     std::fs::write(&path, properties).unwrap();
-    for lie in [Lie::None, Lie::ScansRowsAsInserted] {
+    for (lie, operation) in [
+        (Lie::None, None),
+        (Lie::ScansRowsAsInserted, Some("scan")),
+        (Lie::CachesByConnection, None),
+    ] {
         let server = Redis::start(lie);
-        let ran = run(path.to_str().unwrap(), "scans", "redis", &server.endpoint());
+        let ran = run(path.to_str().unwrap(), "mixed", "redis", &server.endpoint());
         assert_eq!(ran.succeeded, lie == Lie::None, "{lie:?}: {:?} {}", ran.wrong, ran.said);
         let named = "which an acknowledged update replaced";
-        let is_named = |message: &String| message.contains("scan of ") && message.contains(named);
+        let is_named = |message: &String| {
+            message.contains(named) && operation.is_none_or(|name| message.starts_with(name))
+        };
         assert_eq!(ran.wrong.iter().any(is_named), lie != Lie::None, "{lie:?}: {:?}", ran.wrong);
         assert_eq!(ran.report.contains(named), lie != Lie::None, "{lie:?}: {}", ran.report);
     }

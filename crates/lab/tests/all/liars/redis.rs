@@ -34,6 +34,11 @@ pub enum Lie {
     DropsEverySecondRow,
     /// The same, beginning when the table is loaded and was read.
     DropsEverySecondInsert,
+    /// Loses a row of a loaded table after others were inserted, once nobody asks for it any more.
+    LosesALoadedRow,
+    /// Answers a read as it answered the same read on this connection before, unless the connection
+    /// changed the row itself.
+    CachesByConnection,
     /// Changes a row once it is asked to save.
     ChangesRowsLater,
     /// Answers a command as it answered the same command before.
@@ -80,6 +85,8 @@ struct Rows {
     answers: HashMap<Vec<Vec<u8>>, Vec<u8>>,
     /// Rows of the last scan.
     scanned: usize,
+    /// The first row of a table that was loaded.
+    oldest: Option<Vec<u8>>,
 }
 
 /// A server that runs until the test ends.
@@ -129,6 +136,7 @@ fn serve(stream: TcpStream, lie: Lie, pause: Duration, rows: &Mutex<Rows>) -> Op
     let mut answers = Vec::new();
     // Rows of a scan of this connection that are read next.
     let mut scanned = 0;
+    let mut cached: HashMap<Vec<Vec<u8>>, Vec<u8>> = HashMap::new();
     loop {
         let command = read_command(&mut input)?;
         let is_of_scan = scanned > 0 && command[0] == b"HMGET";
@@ -137,12 +145,25 @@ fn serve(stream: TcpStream, lie: Lie, pause: Duration, rows: &Mutex<Rows>) -> Op
             Lie::ScansRowsAsInserted if !is_of_scan => Lie::None,
             lie => lie,
         };
+        let begin = answers.len();
         let mut rows = rows.lock().unwrap();
         rows.answer(lie, &command, &mut answers);
         if command[0] == b"ZRANGEBYLEX" {
             scanned = rows.scanned;
         }
         drop(rows);
+        if lie == Lie::CachesByConnection {
+            match &command[0][..] {
+                b"HMGET" if !command[1].starts_with(PROBE) => {
+                    let answer = || answers[begin..].to_vec();
+                    let known = cached.entry(command.clone()).or_insert_with(answer);
+                    answers.truncate(begin);
+                    answers.extend_from_slice(known);
+                }
+                b"HSET" => cached.retain(|asked, _| asked[1] != command[1]),
+                _ => {}
+            }
+        }
         if input.buffer().is_empty() {
             std::thread::sleep(pause);
             out.write_all(&answers).ok()?;
@@ -248,7 +269,7 @@ impl Rows {
                     self.inserted.remove(key);
                     self.members.remove(key);
                 }
-                self.is_loaded = false;
+                (self.is_loaded, self.oldest) = (false, None);
                 out.extend(b":1\r\n");
             }
             b"INFO" => {
@@ -273,6 +294,14 @@ impl Rows {
             [Lie::ForgetsUpdatesLater, Lie::ForgetsUpdatesAfterwards, Lie::AppliesUpdatesLater];
         if !is_new && counts.contains(&lie) {
             self.connections = 0;
+        }
+        if is_new && lie == Lie::LosesALoadedRow {
+            match self.is_loaded {
+                true => self.connections = 0,
+                false => {
+                    self.oldest.get_or_insert_with(|| key.to_vec());
+                }
+            }
         }
         if !is_new && lie == Lie::AppliesUpdatesLater {
             self.waiting.push((key.to_vec(), fields.to_vec()));
@@ -341,6 +370,11 @@ impl Rows {
             }
             Lie::ForgetsUpdatesAfterwards if self.connections == READERS + 1 => {
                 self.rows.clone_from(&self.inserted);
+            }
+            Lie::LosesALoadedRow if self.connections == 2 => {
+                if let Some(key) = self.oldest.take() {
+                    self.rows.remove(&key);
+                }
             }
             Lie::AppliesUpdatesLater if self.connections == 2 => self.applies(),
             _ => {}
