@@ -187,6 +187,7 @@ impl After {
             After::Visible => match shared.driver.settle(&shared.schema, Settle::Visible).await {
                 Ok(()) => {
                     let _ = shared.visible.set(Instant::now());
+                    shared.has_all.store(true, Ordering::Relaxed);
                 }
                 Err(error) => shared.fail(format_args!("not everything is visible: {error}")),
             },
@@ -283,8 +284,13 @@ async fn begin(
         });
     }
     let streams = matches!(&trial.work, Work::Load { workload: Workload::LineStream { .. }, .. });
-    let can_look = driver.abilities().contains(&Ability::Read) && !streams;
-    let looks = setting.read_back.is_some() && can_look && !imagined && driver.reads_own_writes();
+    let can_look = setting.read_back.is_some()
+        && driver.abilities().contains(&Ability::Read)
+        && !streams
+        && !imagined;
+    let looks = can_look && driver.reads_own_writes();
+    // Of several nodes, one may lack for a while what another one has counted.
+    let looks_for_all = can_look && trial.store.endpoints.len() == 1;
     let sampler = Sampler::new(setting.watched, setting.host);
     let start = match setting.gate {
         None => Instant::now(),
@@ -323,6 +329,8 @@ async fn begin(
         unanswered: AtomicU64::new(0),
         sample: Sample::of(read_back::SAMPLE_ROWS),
         looks,
+        looks_for_all,
+        has_all: AtomicBool::new(false),
         parked: Mutex::default(),
         streamed: Mutex::default(),
         visible: OnceLock::new(),
@@ -570,9 +578,16 @@ impl Running {
             }
         }
         let rest = async {
-            look_at_once(&shared).await;
+            let is_settled = shared.visible.get().is_some();
+            if !is_settled {
+                look_at_once(&shared).await;
+            }
             shared.parked.lock().expect("nothing panics while it is held").clear();
             process(&shared, &lines).await;
+            if is_settled {
+                // Not before, because the time of what is processed is measured.
+                look_at_once(&shared).await;
+            }
             compare_streams(&shared, &lines).await;
         };
         tokio::select! {
@@ -622,20 +637,20 @@ async fn process(shared: &Shared, lines: &LineSender) {
 }
 
 /// Looks for acknowledged rows before anything else is asked of the store, if it promises that they
-/// are there at once, and compares them with what was acknowledged last: a store that applies its
-/// inserts or updates later has the wrong rate, and all of them by the time they are
-/// [read back](read_back).
+/// are there at once, or has said that all are there. Compares them with what was acknowledged
+/// last: a store that applies its inserts or updates later has the wrong rate, or the wrong delay,
+/// and all of them by the time they are [read back](read_back).
 async fn look_at_once(shared: &Shared) {
-    let is_over = shared.visible.get().is_some() || shared.halted.load(Ordering::Relaxed);
-    if !shared.looks || is_over {
+    let has_all = shared.looks_for_all && shared.has_all.load(Ordering::Relaxed);
+    if !(shared.looks || has_all) || shared.halted.load(Ordering::Relaxed) {
         return;
     }
-    if let Err(error) = look(shared).await {
+    if let Err(error) = look(shared, has_all).await {
         shared.fail(format_args!("what it acknowledged cannot be read after the trial: {error}"));
     }
 }
 
-async fn look(shared: &Shared) -> Result<(), StoreError> {
+async fn look(shared: &Shared, has_all: bool) -> Result<(), StoreError> {
     let until = Instant::now() + LOOK_MAX;
     let mut keys = shared.sample.keys();
     keys.truncate(LOOKED_FOR_MAX);
@@ -648,6 +663,9 @@ async fn look(shared: &Shared) -> Result<(), StoreError> {
             break;
         }
         let wrong = match session.execute(&Operation::Read { key: key.clone() }).await? {
+            Answer::Row(None) if has_all => format!(
+                "it said that all acknowledged rows are there, and the row {key} is not there right after that"
+            ),
             Answer::Row(None) => {
                 format!("the row {key} was acknowledged, and is not there right after the trial")
             }

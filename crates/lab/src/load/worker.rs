@@ -67,6 +67,10 @@ pub struct Shared {
     pub sample: Sample,
     /// Whether acknowledged rows are looked for right after the trial.
     pub looks: bool,
+    /// Whether they are looked for once the store has said that all of them are there.
+    pub looks_for_all: bool,
+    /// Whether it has said that, by a count or by settling.
+    pub has_all: AtomicBool,
     /// Sessions of threads that have ended, until rows are looked for: a store may apply its writes
     /// when their connection is closed.
     pub parked: Mutex<Vec<Box<dyn Session>>>,

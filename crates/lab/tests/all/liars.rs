@@ -209,6 +209,21 @@ fn lies_of_a_log_store_are_found_and_named() {
     }
 }
 
+/// The delay until a count has all lines would be that of a counter.
+#[test]
+fn lines_that_are_counted_before_they_are_found_are_named() {
+    use victorialogs::Lie;
+
+    for lie in [Lie::None, Lie::CountsBeforeItFinds] {
+        let ran = run("study1", "real-time", "victorialogs", &victorialogs::start(lie));
+        assert_eq!(ran.succeeded, lie == Lie::None, "{lie:?}: {:?} {}", ran.wrong, ran.said);
+        let named = "it said that all acknowledged rows are there, and the row ";
+        let is_named = ran.wrong.iter().any(|message| message.contains(named));
+        assert_eq!(is_named, lie != Lie::None, "{:?}", ran.wrong);
+        assert_eq!(ran.report.contains(named), lie != Lie::None, "{lie:?}: {}", ran.report);
+    }
+}
+
 /// The trials that were wrong are not made again, and the run is not well for that.
 #[test]
 fn a_resumed_run_still_says_what_was_wrong_before() {
