@@ -309,8 +309,7 @@ async fn begin(
         driver,
         schema: trial.schema.clone(),
         store: trial.store.name.clone(),
-        // With more, an earlier trial inserted rows that this one may insert again.
-        rows_before: rows_before.filter(|rows| *rows == plan.rows_before()),
+        rows_before,
         plan,
         imagined,
         sees_writes,

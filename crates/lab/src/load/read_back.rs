@@ -254,7 +254,19 @@ impl ReadBack {
         let shared = &self.0;
         let Some(before) = shared.rows_before else { return Ok(None) };
         let Some(found) = rows_of(&*shared.driver, &shared.schema).await? else { return Ok(None) };
-        let least = before + shared.inserted.load(Ordering::Relaxed);
+        let inserted = shared.inserted.load(Ordering::Relaxed);
+        let loaded = shared.plan.rows_before();
+        if before > loaded {
+            // An earlier trial may have inserted the same rows, or the store counts what is not
+            // there: it has to have those that were loaded, and those of this trial.
+            let least = loaded + inserted;
+            return Ok((found < least).then(|| {
+                format!(
+                    "it counts {found} rows after the trial, expected at least {least}: the {loaded} that were loaded, and those that it acknowledged"
+                )
+            }));
+        }
+        let least = before + inserted;
         let most = least + shared.unanswered.load(Ordering::Relaxed);
         Ok((!(least..=most).contains(&found)).then(|| {
             format!(

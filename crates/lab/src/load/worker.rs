@@ -57,7 +57,7 @@ pub struct Shared {
     pub rows: AtomicU64,
     /// Their size as lines of text.
     pub text_bytes: AtomicU64,
-    /// Rows that were there before, if all rows that are inserted are new to the table.
+    /// Rows that the store counted before the trial.
     pub rows_before: Option<u64>,
     /// Rows whose insert was acknowledged, in the warm-up too.
     pub inserted: AtomicU64,

@@ -195,6 +195,7 @@ fn lies_of_a_log_store_are_found_and_named() {
         (Lie::None, None),
         (Lie::CountsTwice, Some("asked in the same words at first")),
         (Lie::DropsLines, Some("rows after the trial, expected")),
+        (Lie::DropsLinesOfAFullTable, Some("rows after the trial, expected at least")),
         (Lie::RemembersAnswers, Some("asked in the same words after a row was inserted")),
     ] {
         let ran = run("study1", "writes", "victorialogs", &victorialogs::start(lie));

@@ -13,6 +13,9 @@ pub enum Lie {
     CountsTwice,
     /// Acknowledges every hundredth line and drops it.
     DropsLines,
+    /// The same, and counts a line in an empty table before the first one comes, after it was seen
+    /// to be empty.
+    DropsLinesOfAFullTable,
     /// Answers a query as it answered the same text before.
     RemembersAnswers,
     /// Loses a line after a table was loaded, counted and read again.
@@ -37,7 +40,13 @@ struct Lines {
     answers: HashMap<String, String>,
     /// Whether a row was read since rows were counted.
     is_read: bool,
+    /// How often rows of an empty table were counted.
+    counts_of_none: u64,
 }
+
+/// The count that [`Lie::DropsLinesOfAFullTable`] answers wrongly: the table is made, seen to be
+/// empty, and counted before the trial.
+const WRONG_COUNT: u64 = 3;
 
 /// Starts a server that runs until the test ends; its address.
 pub fn start(lie: Lie) -> String {
@@ -154,8 +163,9 @@ impl Lines {
                     self.taken += 1;
                     let line: Line = serde_json::from_str(line).unwrap();
                     let is_of_probe = line.get("Table").is_some_and(|table| table == PROBE);
+                    let drops = matches!(lie, Lie::DropsLines | Lie::DropsLinesOfAFullTable);
                     match lie {
-                        Lie::DropsLines if self.taken.is_multiple_of(100) => {}
+                        _ if drops && self.taken.is_multiple_of(100) => {}
                         Lie::CountsBeforeItFinds if !is_of_probe => self.waiting.push(line),
                         _ => self.lines.push(line),
                     }
@@ -178,7 +188,11 @@ impl Lines {
                     self.loses(&query);
                 }
                 let answer = self.found(lie, &query);
+                let is_none = answer == "{\"n\":\"0\"}\n" && !query.contains(PROBE);
+                self.counts_of_none += u64::from(is_none);
+                let is_wrong = is_none && self.counts_of_none == WRONG_COUNT;
                 match lie {
+                    Lie::DropsLinesOfAFullTable if is_wrong => "{\"n\":\"1\"}\n".to_owned(),
                     Lie::RemembersAnswers => self.answers.entry(query).or_insert(answer).clone(),
                     _ => answer,
                 }
