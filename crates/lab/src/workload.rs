@@ -231,6 +231,11 @@ pub trait WorkloadPlan: Send + Sync {
         self.verify(row)
     }
 
+    /// Whether scans are among these operations.
+    fn scans(&self) -> bool {
+        false
+    }
+
     /// What the answers of a whole trial show together, and none of them alone.
     fn verdict(&self) -> Result<(), String> {
         Ok(())

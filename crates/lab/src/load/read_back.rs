@@ -3,7 +3,7 @@
 //! the rows of the table are counted.
 //!
 //! Rows that were there before a trial which writes are read again as well: a store may make room
-//! by losing old ones.
+//! by losing old ones. Where a workload scans, scans have to find acknowledged rows, too.
 //!
 //! Of many rows a random sample is read, so large that a store which loses or changes one row in
 //! [`FOUND_ONE_IN`] is found with a probability of 99.9 %. A store that reads rows slowly gets
@@ -36,6 +36,10 @@ const READ_BACK_S_MAX: u64 = 10;
 
 /// Time limit for reading them and the rows that were there before.
 const BEFORE_S_MAX: u64 = 20;
+
+/// Scans that have to begin at an acknowledged row, and the time limit for them.
+const SCANNED_MAX: usize = 200;
+const SCANNED_S_MAX: u64 = 1;
 
 /// Connections that read rows again.
 const CONNECTIONS_MAX: usize = 16;
@@ -220,6 +224,10 @@ impl ReadBack {
             });
             return Ok(None);
         }
+        let scanned: Vec<Value> = match shared.plan.scans() {
+            true => keys.iter().take(SCANNED_MAX).cloned().collect(),
+            false => Vec::new(),
+        };
         let before = keys_before(&*shared.plan, &keys);
         let planned_before = before.len();
         let Read { acknowledged, before, wrong: message, failed } = self.read(keys, before).await;
@@ -240,6 +248,9 @@ impl ReadBack {
         }
         if let Some(error) = failed {
             return Err(error);
+        }
+        if let Some(message) = self.miss(scanned).await? {
+            return wrong(format!("scanned again after the trial: {message}"));
         }
         lines.extend(acknowledged.note(planned, "acknowledged rows", READ_BACK_S_MAX));
         let named = "rows that were there before the trial";
@@ -273,6 +284,39 @@ impl ReadBack {
                 "it counts {found} rows after the trial, expected {least}: the {before} that were there, and those that it acknowledged"
             )
         }))
+    }
+
+    /// Scans from acknowledged rows on, each of which has to be the first of its scan: what a read
+    /// finds by its key may be missing in an index, or be older there.
+    async fn miss(&self, keys: Vec<Value>) -> Result<Option<String>, StoreError> {
+        if keys.is_empty() {
+            return Ok(None);
+        }
+        let shared = &self.0;
+        let until = Instant::now() + Duration::from_secs(SCANNED_S_MAX);
+        let mut session = worker::connect(&*shared.driver, &shared.schema, &shared.store).await?;
+        for key in keys {
+            if Instant::now() >= until {
+                break;
+            }
+            let scan = Operation::Scan { from: key.clone(), rows_max: 1 };
+            let what = match session.execute(&scan).await? {
+                Answer::Rows(rows) => match rows.first() {
+                    Some(row) if row.key == key => match shared.plan.verify_last(row) {
+                        Ok(()) => continue,
+                        Err(what) => what,
+                    },
+                    Some(row) => format!(
+                        "the row {key} was acknowledged, and a scan from it begins at row {}",
+                        row.key
+                    ),
+                    None => format!("the row {key} was acknowledged, and a scan from it is empty"),
+                },
+                other => format!("scan from row {key}: got {other:?}"),
+            };
+            return Ok(Some(what));
+        }
+        Ok(None)
     }
 
     /// Reads rows that were acknowledged, and then those that were there before.

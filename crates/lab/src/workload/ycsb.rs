@@ -279,6 +279,10 @@ impl WorkloadPlan for Ycsb {
         self.known.compare(&self.data, row, &self.known.seen(key))
     }
 
+    fn scans(&self) -> bool {
+        self.known.scans.is_some()
+    }
+
     fn verdict(&self) -> Result<(), String> {
         self.known.scans.as_ref().map_or(Ok(()), scans::Expected::verdict)
     }

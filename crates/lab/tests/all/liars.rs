@@ -88,6 +88,7 @@ fn every_lie_is_found_and_named() {
         (Lie::DropsEverySecondRow, "ycsb", "a", "was not loaded as it was acknowledged"),
         (Lie::DropsEverySecondRow, "ycsb", "load", "is not there right after the trial"),
         (Lie::DropsEverySecondInsert, "ycsb", "d", "although its insert was acknowledged"),
+        (Lie::LosesAnInsertedRowInScans, "ycsb", "e", "scanned again after the trial: the row "),
         (Lie::ChangesRowsLater, "ycsb", "c", "read again after the trial"),
         (Lie::RemembersAnswers, "ycsb", "c", "asked in the same words after a row was inserted"),
         (Lie::AppliesRowsLater, "ycsb", "load", "is not there right after the trial"),

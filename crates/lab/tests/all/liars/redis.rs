@@ -36,6 +36,8 @@ pub enum Lie {
     DropsEverySecondInsert,
     /// Loses a row of a loaded table after others were inserted, once nobody asks for it any more.
     LosesALoadedRow,
+    /// Leaves a row out of scans that was inserted into a loaded table, once nobody scans any more.
+    LosesAnInsertedRowInScans,
     /// Answers a read as it answered the same read on this connection before, unless the connection
     /// changed the row itself.
     CachesByConnection,
@@ -87,6 +89,8 @@ struct Rows {
     scanned: usize,
     /// The first row of a table that was loaded.
     oldest: Option<Vec<u8>>,
+    /// The table and the key of the last row that was entered for scans.
+    newest: Option<(Vec<u8>, Vec<u8>)>,
 }
 
 /// A server that runs until the test ends.
@@ -245,6 +249,7 @@ impl Rows {
                 }
             }
             b"ZADD" => {
+                self.newest = Some((command[1].clone(), command[3].clone()));
                 self.members.entry(command[1].clone()).or_default().insert(command[3].clone());
                 out.extend(b":1\r\n");
             }
@@ -295,7 +300,8 @@ impl Rows {
         if !is_new && counts.contains(&lie) {
             self.connections = 0;
         }
-        if is_new && lie == Lie::LosesALoadedRow {
+        let loses = [Lie::LosesALoadedRow, Lie::LosesAnInsertedRowInScans].contains(&lie);
+        if is_new && loses {
             match self.is_loaded {
                 true => self.connections = 0,
                 false => {
@@ -374,6 +380,12 @@ impl Rows {
             Lie::LosesALoadedRow if self.connections == 2 => {
                 if let Some(key) = self.oldest.take() {
                     self.rows.remove(&key);
+                }
+            }
+            Lie::LosesAnInsertedRowInScans if self.connections == 2 => {
+                let newest = self.newest.take();
+                if let Some((table, member)) = newest.filter(|_| self.oldest.is_some()) {
+                    self.members.entry(table).or_default().remove(&member);
                 }
             }
             Lie::AppliesUpdatesLater if self.connections == 2 => self.applies(),
