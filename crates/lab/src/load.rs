@@ -38,7 +38,7 @@ mod recorder;
 mod worker;
 
 pub use open::Timer;
-pub use read_back::{ReadBack, Sample, rows_of};
+pub use read_back::{ReadBack, Sample, keys_before, rows_of};
 use recorder::Recorder;
 use worker::{Shared, Worker};
 

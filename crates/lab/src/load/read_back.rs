@@ -99,14 +99,18 @@ impl Sample {
 }
 
 /// The keys of rows that were there before a trial, but for those that it acknowledged itself: all,
-/// or so many at random as a [`Sample`] has.
-fn keys_before(plan: &dyn WorkloadPlan, acknowledged: &[Value]) -> Vec<Value> {
+/// or about `rows_max` at random.
+pub fn keys_before<'a>(
+    plan: &dyn WorkloadPlan,
+    rows_max: usize,
+    acknowledged: impl Iterator<Item = &'a Value>,
+) -> Vec<Value> {
     let rows = plan.rows_before();
-    let places: HashSet<u64> = match rows <= SAMPLE_ROWS as u64 {
+    let places: HashSet<u64> = match rows <= rows_max as u64 {
         true => (0..rows).collect(),
-        false => (0..SAMPLE_ROWS).map(|_| fastrand::u64(..rows)).collect(),
+        false => (0..rows_max).map(|_| fastrand::u64(..rows)).collect(),
     };
-    let known: HashSet<&Value> = acknowledged.iter().collect();
+    let known: HashSet<&Value> = acknowledged.collect();
     let keys = places.into_iter().filter_map(|place| plan.key_before(place));
     let mut keys: Vec<Value> = keys.filter(|key| !known.contains(key)).collect();
     // The time may be over before all are read.
@@ -228,7 +232,7 @@ impl ReadBack {
             true => keys.iter().take(SCANNED_MAX).cloned().collect(),
             false => Vec::new(),
         };
-        let before = keys_before(&*shared.plan, &keys);
+        let before = keys_before(&*shared.plan, SAMPLE_ROWS, keys.iter());
         let planned_before = before.len();
         let Read { acknowledged, before, wrong: message, failed } = self.read(keys, before).await;
         let value = acknowledged.rows as f64;
