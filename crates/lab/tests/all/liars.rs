@@ -140,6 +140,18 @@ fn updates_that_are_applied_later_are_found_and_named() {
     }
 }
 
+/// A store that works once it is asked has all rows, and another rate than was measured.
+#[test]
+fn work_that_is_done_after_the_trial_is_named() {
+    for lie in [Lie::None, Lie::CatchesUpWhenAsked] {
+        let server = Redis::start(lie);
+        let ran = run("ycsb", "load", "redis", &server.endpoint());
+        assert!(ran.succeeded, "{lie:?}: {:?} {}", ran.wrong, ran.said);
+        let named = "it may have done then what it had acknowledged before";
+        assert_eq!(ran.report.contains(named), lie != Lie::None, "{lie:?}: {}", ran.report);
+    }
+}
+
 /// A scan finds the updates that a read finds, and a read those of other connections.
 #[test]
 fn scans_and_reads_of_rows_before_their_updates_are_found_and_named() {

@@ -47,6 +47,8 @@ pub enum Lie {
     RemembersAnswers,
     /// Acknowledges rows, and has them once it is asked to save.
     AppliesRowsLater,
+    /// Lets the first read wait that follows new rows.
+    CatchesUpWhenAsked,
     /// Keeps the rows of a table that is emptied.
     KeepsRowsOfEmptiedTables,
     /// Answers one read with a changed row, after the table was loaded and read again.
@@ -60,6 +62,9 @@ const WRONG_READ: u64 = 800;
 /// Connections of the lab between two trials of eight threads: one that looks right after the
 /// first of them, and one for each thread to read rows again.
 const READERS: u32 = 9;
+
+/// The time for which [`Lie::CatchesUpWhenAsked`] works after it was asked.
+const BACKLOG: Duration = Duration::from_millis(1_500);
 
 /// The beginning of the keys of the table with which the lab looks for remembered answers. All
 /// other lies spare it, so that trials have to find them.
@@ -85,6 +90,8 @@ struct Rows {
     /// Rows of tables that were emptied.
     emptied: HashMap<Vec<u8>, Fields>,
     answers: HashMap<Vec<Vec<u8>>, Vec<u8>>,
+    /// Whether rows came since the last read.
+    is_behind: bool,
     /// Rows of the last scan.
     scanned: usize,
     /// The first row of a table that was loaded.
@@ -233,6 +240,9 @@ impl Rows {
             }
             b"HMGET" => {
                 self.is_loaded = true;
+                if lie == Lie::CatchesUpWhenAsked && std::mem::take(&mut self.is_behind) {
+                    std::thread::sleep(BACKLOG);
+                }
                 let rows = match lie {
                     Lie::AnswersStale => &self.before,
                     Lie::ScansRowsAsInserted => &self.inserted,
@@ -320,6 +330,7 @@ impl Rows {
             return;
         }
         self.new_rows += u64::from(is_new);
+        self.is_behind = true;
         let drops = match lie {
             Lie::DropsUpdates => !is_new,
             Lie::DropsEverySecondRow => is_new && self.new_rows.is_multiple_of(2),
