@@ -85,6 +85,13 @@ fn every_lie_is_found_and_named() {
         (Lie::OneRowPerScan, "apm", "rs", "which follows, is missing"),
         (Lie::SkipsRowsInScans, "ycsb", "e", "is missing before row"),
         (Lie::ScansOutOfOrder, "ycsb", "e", "are not in the order of keys"),
+        (Lie::DoublesRowsInScans, "ycsb", "e", "came twice"),
+        (
+            Lie::TruncatesValues,
+            "ycsb",
+            "a",
+            "was not loaded as it was acknowledged: read right after the trial",
+        ),
         (Lie::DropsEverySecondRow, "ycsb", "a", "was not loaded as it was acknowledged"),
         (Lie::DropsEverySecondRow, "ycsb", "load", "is not there right after the trial"),
         (Lie::DropsEverySecondInsert, "ycsb", "d", "although its insert was acknowledged"),

@@ -28,6 +28,8 @@ pub enum Lie {
     SkipsRowsInScans,
     /// A scan has its last row first.
     ScansOutOfOrder,
+    /// A scan has its second row once more in the place of the third one.
+    DoublesRowsInScans,
     /// A scan has rows as they were inserted; a read has them as they are.
     ScansRowsAsInserted,
     /// Acknowledges every second new row and drops it.
@@ -51,6 +53,8 @@ pub enum Lie {
     CatchesUpWhenAsked,
     /// Keeps the rows of a table that is emptied.
     KeepsRowsOfEmptiedTables,
+    /// Leaves the last letter of each value out.
+    TruncatesValues,
     /// Answers one read with a changed row, after the table was loaded and read again.
     AnswersWronglyOnce,
 }
@@ -251,10 +255,11 @@ impl Rows {
                 let row = rows.get(&command[1]).or_else(|| self.rows.get(&command[1]));
                 self.reads += 1;
                 let is_wrong = lie == Lie::AnswersWronglyOnce && self.reads == WRONG_READ;
+                let cut = usize::from(lie == Lie::TruncatesValues);
                 array(out, command.len() - 2);
                 for field in &command[2..] {
                     let value = row.and_then(|row| row.get(field));
-                    let value = value.map(|value| &value[usize::from(is_wrong)..]);
+                    let value = value.map(|value| &value[usize::from(is_wrong)..value.len() - cut]);
                     bulk(out, value);
                 }
             }
@@ -372,6 +377,9 @@ impl Rows {
         if lie == Lie::ScansOutOfOrder && found.len() > 2 {
             let last = found.len() - 1;
             found.swap(1, last);
+        }
+        if lie == Lie::DoublesRowsInScans && found.len() > 2 {
+            found[2] = found[1].clone();
         }
         array(out, found.len());
         found.iter().for_each(|member| bulk(out, Some(member)));
