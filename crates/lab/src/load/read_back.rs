@@ -402,6 +402,25 @@ impl Read {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sending::Share;
+    use crate::workload::{Opening, Phase, Workload, ycsb};
+
+    #[test]
+    fn rows_of_before_are_all_or_some_without_those_of_the_trial() {
+        let mut properties = ycsb::parse("core=d\nrecordcount=1000");
+        ycsb::expand(&mut properties).unwrap();
+        let workload = Workload::Ycsb { phase: Phase::Run, properties };
+        let schema = workload.schema().unwrap();
+        let plan = workload.plan(&schema, &Opening::of(Share::default())).unwrap();
+        let known = [plan.key_before(5).unwrap()];
+        let all = keys_before(&*plan, 1_000, known.iter());
+        assert_eq!(all.len(), 999);
+        assert!(!all.contains(&known[0]));
+        // A hundred draws, of which a few are of the same row.
+        let some = keys_before(&*plan, 100, std::iter::empty());
+        assert!((80..=100).contains(&some.len()), "{}", some.len());
+        assert_eq!(plan.key_before(1_000), None);
+    }
 
     #[test]
     fn the_sample_finds_one_lost_row_in_ten_thousand() {
