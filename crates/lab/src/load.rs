@@ -5,9 +5,10 @@
 //! connection, in a closed ([`closed`]) or an open loop ([`open`]). Failures are handled as
 //! follows. A failed operation is counted by kind, and the thread continues, with a new connection
 //! if the old one broke; if none can be opened, or if more than half of all operations fail, the
-//! trial fails: its numbers would be of the few that did not. A wrong answer ends it at once. An
-//! operation that the store does not have makes it `NotSupported`. In every case the measurements
-//! so far are emitted.
+//! trial fails: its numbers would be of the few that did not. So it does if more than one answer in
+//! a hundred is none that the driver understands. A wrong answer ends it at once. An operation that
+//! the store does not have makes it `NotSupported`. In every case the measurements so far are
+//! emitted.
 //!
 //! Operations in flight at the end of the time are awaited and count, for at most
 //! [`IN_FLIGHT_S_MAX`]. A stop takes effect within a second, without their answers.
@@ -69,6 +70,10 @@ const LOOK_MAX: Duration = Duration::from_secs(1);
 /// A first answer after a trial that takes [`LOOK_MAX`], and so many times as long as the next one,
 /// gets a note in the report.
 const CATCHING_UP: u32 = 10;
+
+/// A trial fails if more than one of so many answers cannot be understood. An answer that is not
+/// even wrong may be faster than a right one.
+const UNDERSTOOD_MIN: u64 = 100;
 
 /// Connections that are opened concurrently.
 const CONNECTING_MAX: usize = 32;
@@ -331,6 +336,7 @@ async fn begin(
         inserted: AtomicU64::new(0),
         unanswered: AtomicU64::new(0),
         sample: Sample::of(read_back::SAMPLE_ROWS),
+        not_understood: AtomicU64::new(0),
         looks,
         looks_for_all,
         has_all: AtomicBool::new(false),
@@ -611,6 +617,15 @@ impl Running {
                 "{errors} of {} operations failed, the last with: {}",
                 errors + right,
                 last.as_deref().unwrap_or("an answer without the row that was asked for")
+            ));
+        }
+        let not_understood = shared.not_understood.load(Ordering::Relaxed);
+        if not_understood * UNDERSTOOD_MIN > right + errors && !shared.imagined {
+            let last = shared.last_error.lock().expect("nothing panics here").take();
+            shared.fail(format_args!(
+                "{not_understood} of {} answers were not understood; the last error: {}",
+                right + errors,
+                last.as_deref().unwrap_or("none")
             ));
         }
         if right + errors == 0 && shared.threads > 0 && !shared.all_taken() {

@@ -65,6 +65,8 @@ pub struct Shared {
     pub unanswered: AtomicU64,
     /// Acknowledged rows that are read again after the trial.
     pub sample: Sample,
+    /// Operations of the measured time whose answers nobody understands.
+    pub not_understood: AtomicU64,
     /// Whether acknowledged rows are looked for right after the trial.
     pub looks: bool,
     /// Whether they are looked for once the store has said that all of them are there.
@@ -239,6 +241,9 @@ impl Worker {
             }
             Err(error) => {
                 self.error(request, due, now, error.kind());
+                if matches!(error, StoreError::Answer { .. }) && due >= self.shared.measured_from {
+                    self.shared.not_understood.fetch_add(1, Ordering::Relaxed);
+                }
                 self.shared.broken.store(true, Ordering::Relaxed);
                 self.shared.unanswered.fetch_add(inserted(request).len() as u64, Ordering::Relaxed);
                 self.steps.ended(request, false);
