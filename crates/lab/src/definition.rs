@@ -393,6 +393,14 @@ impl Study {
                 "`cold` is for a workload that only reads a table that is not `fresh`".into(),
             );
         }
+        let needs = experiment.workload.as_ref().map(Workload::needs).unwrap_or_default();
+        let both = [Ability::Scan, Ability::Insert];
+        if !experiment.fresh && both.iter().all(|need| needs.contains(need)) {
+            return Some(
+                "a workload that scans and inserts needs a `fresh` table: otherwise its scans find rows of the trial before, which look like ones that nobody wrote"
+                    .into(),
+            );
+        }
         if experiment.nodes.is_empty() || experiment.nodes.contains(&0) {
             return Some("every entry of `nodes` is at least 1, and there is one".into());
         }
@@ -514,6 +522,9 @@ mod tests {
             let error = Study::parse("study1", &text(change), Scale::Smoke).unwrap_err();
             assert!(error.to_string().contains(expected), "{error}");
         }
+        let kept = STUDIES[2].1.replace("fresh = true", "fresh = false");
+        let error = Study::parse("apm", &kept, Scale::Smoke).unwrap_err();
+        assert!(error.to_string().contains("scans and inserts"), "{error}");
         let error = super::text("study9", &[]).unwrap_err().to_string();
         assert!(error.contains("study1, ycsb, apm"), "{error}");
     }

@@ -5,9 +5,10 @@
 //! connection, in a closed ([`closed`]) or an open loop ([`open`]). Failures are handled as
 //! follows. A failed operation is counted by kind, and the thread continues, with a new connection
 //! if the old one broke; if none can be opened, or if more than half of all operations fail, the
-//! trial fails: its numbers would be of the few that did not. A wrong answer ends it at once. An
-//! operation that the store does not have makes it `NotSupported`. In every case the measurements
-//! so far are emitted.
+//! trial fails: its numbers would be of the few that did not. So it does if more than one answer in
+//! a hundred is none that the driver understands. A wrong answer ends it at once. An operation that
+//! the store does not have makes it `NotSupported`. In every case the measurements so far are
+//! emitted.
 //!
 //! Operations in flight at the end of the time are awaited and count, for at most
 //! [`IN_FLIGHT_S_MAX`]. A stop takes effect within a second, without their answers.
@@ -38,7 +39,7 @@ mod recorder;
 mod worker;
 
 pub use open::Timer;
-pub use read_back::{ReadBack, Sample, rows_of};
+pub use read_back::{ReadBack, Sample, keys_before, rows_of};
 use recorder::Recorder;
 use worker::{Shared, Worker};
 
@@ -65,6 +66,14 @@ const THREADS_MAX: u32 = 65_536;
 /// Acknowledged rows that are looked for right after a trial, and the time for it.
 const LOOKED_FOR_MAX: usize = 200;
 const LOOK_MAX: Duration = Duration::from_secs(1);
+
+/// A first answer after a trial that takes [`LOOK_MAX`], and so many times as long as the next one,
+/// gets a note in the report.
+const CATCHING_UP: u32 = 10;
+
+/// A trial fails if more than one of so many answers cannot be understood. An answer that is not
+/// even wrong may be faster than a right one.
+const UNDERSTOOD_MIN: u64 = 100;
 
 /// Connections that are opened concurrently.
 const CONNECTING_MAX: usize = 32;
@@ -187,6 +196,7 @@ impl After {
             After::Visible => match shared.driver.settle(&shared.schema, Settle::Visible).await {
                 Ok(()) => {
                     let _ = shared.visible.set(Instant::now());
+                    shared.has_all.store(true, Ordering::Relaxed);
                 }
                 Err(error) => shared.fail(format_args!("not everything is visible: {error}")),
             },
@@ -283,8 +293,13 @@ async fn begin(
         });
     }
     let streams = matches!(&trial.work, Work::Load { workload: Workload::LineStream { .. }, .. });
-    let can_look = driver.abilities().contains(&Ability::Read) && !streams;
-    let looks = setting.read_back.is_some() && can_look && !imagined && driver.reads_own_writes();
+    let can_look = setting.read_back.is_some()
+        && driver.abilities().contains(&Ability::Read)
+        && !streams
+        && !imagined;
+    let looks = can_look && driver.reads_own_writes();
+    // Of several nodes, one may lack for a while what another one has counted.
+    let looks_for_all = can_look && trial.store.endpoints.len() == 1;
     let sampler = Sampler::new(setting.watched, setting.host);
     let start = match setting.gate {
         None => Instant::now(),
@@ -303,8 +318,7 @@ async fn begin(
         driver,
         schema: trial.schema.clone(),
         store: trial.store.name.clone(),
-        // With more, an earlier trial inserted rows that this one may insert again.
-        rows_before: rows_before.filter(|rows| *rows == plan.rows_before()),
+        rows_before,
         plan,
         imagined,
         sees_writes,
@@ -322,7 +336,10 @@ async fn begin(
         inserted: AtomicU64::new(0),
         unanswered: AtomicU64::new(0),
         sample: Sample::of(read_back::SAMPLE_ROWS),
+        not_understood: AtomicU64::new(0),
         looks,
+        looks_for_all,
+        has_all: AtomicBool::new(false),
         parked: Mutex::default(),
         streamed: Mutex::default(),
         visible: OnceLock::new(),
@@ -570,9 +587,16 @@ impl Running {
             }
         }
         let rest = async {
-            look_at_once(&shared).await;
+            let is_settled = shared.visible.get().is_some();
+            if !is_settled {
+                look_at_once(&shared, &lines).await;
+            }
             shared.parked.lock().expect("nothing panics while it is held").clear();
             process(&shared, &lines).await;
+            if is_settled {
+                // Not before, because the time of what is processed is measured.
+                look_at_once(&shared, &lines).await;
+            }
             compare_streams(&shared, &lines).await;
         };
         tokio::select! {
@@ -593,6 +617,15 @@ impl Running {
                 "{errors} of {} operations failed, the last with: {}",
                 errors + right,
                 last.as_deref().unwrap_or("an answer without the row that was asked for")
+            ));
+        }
+        let not_understood = shared.not_understood.load(Ordering::Relaxed);
+        if not_understood * UNDERSTOOD_MIN > right + errors && !shared.imagined {
+            let last = shared.last_error.lock().expect("nothing panics here").take();
+            shared.fail(format_args!(
+                "{not_understood} of {} answers were not understood; the last error: {}",
+                right + errors,
+                last.as_deref().unwrap_or("none")
             ));
         }
         if right + errors == 0 && shared.threads > 0 && !shared.all_taken() {
@@ -622,20 +655,20 @@ async fn process(shared: &Shared, lines: &LineSender) {
 }
 
 /// Looks for acknowledged rows before anything else is asked of the store, if it promises that they
-/// are there at once, and compares them with what was acknowledged last: a store that applies its
-/// inserts or updates later has the wrong rate, and all of them by the time they are
-/// [read back](read_back).
-async fn look_at_once(shared: &Shared) {
-    let is_over = shared.visible.get().is_some() || shared.halted.load(Ordering::Relaxed);
-    if !shared.looks || is_over {
+/// are there at once, or has said that all are there. Compares them with what was acknowledged
+/// last: a store that applies its inserts or updates later has the wrong rate, or the wrong delay,
+/// and all of them by the time they are [read back](read_back).
+async fn look_at_once(shared: &Shared, lines: &LineSender) {
+    let has_all = shared.looks_for_all && shared.has_all.load(Ordering::Relaxed);
+    if !(shared.looks || has_all) || shared.halted.load(Ordering::Relaxed) {
         return;
     }
-    if let Err(error) = look(shared).await {
+    if let Err(error) = look(shared, has_all, lines).await {
         shared.fail(format_args!("what it acknowledged cannot be read after the trial: {error}"));
     }
 }
 
-async fn look(shared: &Shared) -> Result<(), StoreError> {
+async fn look(shared: &Shared, has_all: bool, lines: &LineSender) -> Result<(), StoreError> {
     let until = Instant::now() + LOOK_MAX;
     let mut keys = shared.sample.keys();
     keys.truncate(LOOKED_FOR_MAX);
@@ -643,11 +676,33 @@ async fn look(shared: &Shared) -> Result<(), StoreError> {
         return Ok(());
     }
     let mut session = worker::connect(&*shared.driver, &shared.schema, &shared.store).await?;
-    for key in keys {
-        if Instant::now() >= until {
+    // The first answer to a client that is a program of its own takes long in any case.
+    let is_compared = crate::stores::client(&shared.store).is_none();
+    let mut first = Duration::ZERO;
+    for (at, key) in keys.into_iter().enumerate() {
+        let begun = Instant::now();
+        // The times of the first two answers are compared.
+        if at > 1 && begun >= until {
             break;
         }
-        let wrong = match session.execute(&Operation::Read { key: key.clone() }).await? {
+        let answer = session.execute(&Operation::Read { key: key.clone() }).await?;
+        let took = begun.elapsed();
+        match at {
+            0 => first = took,
+            1 if is_compared && first >= LOOK_MAX && first >= took * CATCHING_UP => {
+                let text = format!(
+                    "its first answer after the trial took {:.1} s, and the next one {:.3} s: it may have done then what it had acknowledged before",
+                    first.as_secs_f64(),
+                    took.as_secs_f64()
+                );
+                let _ = lines.send(Line::Note { text }).await;
+            }
+            _ => {}
+        }
+        let wrong = match answer {
+            Answer::Row(None) if has_all => format!(
+                "it said that all acknowledged rows are there, and the row {key} is not there right after that"
+            ),
             Answer::Row(None) => {
                 format!("the row {key} was acknowledged, and is not there right after the trial")
             }

@@ -220,6 +220,22 @@ pub trait WorkloadPlan: Send + Sync {
         0
     }
 
+    /// The key of one of these rows, by its place from 0 on; `None` if they are not read again.
+    fn key_before(&self, place: u64) -> Option<Value> {
+        let _ = place;
+        None
+    }
+
+    /// Checks one of these rows, which is read when all operations have ended.
+    fn verify_before(&self, row: &Row) -> Result<(), String> {
+        self.verify(row)
+    }
+
+    /// Whether scans are among these operations.
+    fn scans(&self) -> bool {
+        false
+    }
+
     /// What the answers of a whole trial show together, and none of them alone.
     fn verdict(&self) -> Result<(), String> {
         Ok(())

@@ -5,7 +5,8 @@
 //! The delay is the time from the last acknowledgement to the answer that counts all records, so it
 //! includes at least one count. A store that does not show all of them after the last count has no
 //! delay, and a note says so: that is its result and not a wrong answer. More records than were
-//! written are a wrong answer. The table is created again for each trial, which corresponds to the
+//! written are a wrong answer, and so are counted records that are not found when they are read
+//! right after that. The table is created again for each trial, which corresponds to the
 //! study's "deleted in preparation for the next run".
 
 use std::sync::Arc;
@@ -185,6 +186,7 @@ impl Counting {
                 return;
             }
             if seen == records {
+                shared.has_all.store(true, Ordering::Relaxed);
                 let value = (now - written).as_secs_f64() * 1000.0;
                 let _ = lines.send(Line::Value { name: "delay_ms".to_owned(), value }).await;
                 return;

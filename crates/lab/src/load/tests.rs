@@ -367,6 +367,29 @@ async fn a_trial_in_which_most_operations_fail_is_failed() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_trial_with_many_answers_that_nobody_understands_is_failed() {
+    for (every, errors) in [(20, 50), (200, 5)] {
+        let script: Arc<Script> = Arc::new(move |number, _| {
+            let (store, reason) = ("scripted".to_owned(), "a row lacks a column".to_owned());
+            let answer = match number % every {
+                0 => Err(StoreError::Answer { store, reason }),
+                _ => Ok(Answer::Done),
+            };
+            (MS, answer)
+        });
+        let ran = run(script, trial(writes(1_000), load(2))).await;
+        assert_eq!(ran.errors("answer"), errors);
+        if errors == 5 {
+            assert_eq!(ran.outcome(), &Outcome::Completed);
+            continue;
+        }
+        let named = "50 of 1000 answers were not understood";
+        assert!(ran.message().contains(named), "{}", ran.message());
+        assert!(ran.message().contains("a row lacks a column"), "{}", ran.message());
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_open_loop_ends_when_each_thread_has_sent_its_operations() {
     let each = Some(5);
     let plan = Load { target_per_s: Some(100.0), operations_per_thread: each, ..load(3) };

@@ -57,7 +57,7 @@ pub struct Shared {
     pub rows: AtomicU64,
     /// Their size as lines of text.
     pub text_bytes: AtomicU64,
-    /// Rows that were there before, if all rows that are inserted are new to the table.
+    /// Rows that the store counted before the trial.
     pub rows_before: Option<u64>,
     /// Rows whose insert was acknowledged, in the warm-up too.
     pub inserted: AtomicU64,
@@ -65,8 +65,14 @@ pub struct Shared {
     pub unanswered: AtomicU64,
     /// Acknowledged rows that are read again after the trial.
     pub sample: Sample,
+    /// Operations of the measured time whose answers nobody understands.
+    pub not_understood: AtomicU64,
     /// Whether acknowledged rows are looked for right after the trial.
     pub looks: bool,
+    /// Whether they are looked for once the store has said that all of them are there.
+    pub looks_for_all: bool,
+    /// Whether it has said that, by a count or by settling.
+    pub has_all: AtomicBool,
     /// Sessions of threads that have ended, until rows are looked for: a store may apply its writes
     /// when their connection is closed.
     pub parked: Mutex<Vec<Box<dyn Session>>>,
@@ -235,6 +241,9 @@ impl Worker {
             }
             Err(error) => {
                 self.error(request, due, now, error.kind());
+                if matches!(error, StoreError::Answer { .. }) && due >= self.shared.measured_from {
+                    self.shared.not_understood.fetch_add(1, Ordering::Relaxed);
+                }
                 self.shared.broken.store(true, Ordering::Relaxed);
                 self.shared.unanswered.fetch_add(inserted(request).len() as u64, Ordering::Relaxed);
                 self.steps.ended(request, false);

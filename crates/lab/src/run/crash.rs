@@ -1,7 +1,8 @@
 //! Kills the servers of a store while it is written to, starts them again, and looks for the rows
 //! that were acknowledged, whether inserted or updated: the last ones, which are lost first, and a
-//! random sample of the others. A row is lost if it is not there, or is as it was before an update
-//! that was acknowledged. A row that came back with another content is a wrong answer.
+//! random sample of the others, and of the rows that were there before. A row is lost if it is not
+//! there, or is as it was before an update that was acknowledged. A row that came back with another
+//! content is a wrong answer.
 //!
 //! A killed process loses what it held in its own memory; what it gave to the system stays. So this
 //! finds stores that acknowledge before they write at all. Loss by a failure of the machine is
@@ -21,7 +22,7 @@ use crate::driver::stream::Sum;
 use crate::driver::{
     Ability, Answer, Driver, Operation, Scans, Session, Settle, StoreError, StoreSpec,
 };
-use crate::load::{ReadBack, Sample, rows_of};
+use crate::load::{ReadBack, Sample, keys_before, rows_of};
 use crate::results::{ACKNOWLEDGED_ROWS, End, LOST_ROWS, Line, Outcome, TrialWriter};
 use crate::row::{Schema, Value};
 use crate::servers::{Process, Signal};
@@ -32,7 +33,8 @@ use crate::workload::Opening;
 /// Rows that are looked for: the last acknowledged ones, which are lost first.
 const CHECKED_MAX: usize = 10_000;
 
-/// Rows that are looked for besides, at random among all that were acknowledged.
+/// Rows that are looked for besides, at random among all that were acknowledged, and as many among
+/// those that were there before.
 const SAMPLED_MAX: usize = 2_000;
 
 /// Of rows that were written in batches, one in so many is looked for: a batch is lost as a whole,
@@ -301,8 +303,9 @@ fn kill_after(roots: &[u32], first: Arc<Notify>, after: Duration) -> Killer {
 /// Looks for acknowledged rows; `trial_read_back` knows their last updates. The lines have how many
 /// were acknowledged, how many were looked for, how many of these are lost, how many rows there are
 /// at all if the store counts them, and how many of all acknowledged rows are lost at least: those
-/// that were looked for, or as many as there are fewer than were inserted. A row with another
-/// content than was ever written is a wrong answer, and so are more rows than were ever sent.
+/// that were looked for, with those of before the trial, or as many as there are fewer than were
+/// inserted. A row with another content than was ever written is a wrong answer, and so are more
+/// rows than were ever sent.
 pub async fn look_for(
     driver: &dyn Driver,
     trial: &Trial,
@@ -317,7 +320,10 @@ pub async fn look_for(
         Work::RealTime(_) => None,
     };
     let (mut checked, mut missing, mut outcome) = (0_u32, 0_u32, Outcome::Completed);
-    for key in acknowledged.checked() {
+    let before = plan.as_ref().map_or_else(Vec::new, |plan| {
+        keys_before(&**plan, SAMPLED_MAX, acknowledged.checked())
+    });
+    for key in acknowledged.checked().chain(&before) {
         let answer = session.execute(&Operation::Read { key: key.clone() }).await?;
         checked += 1;
         let Answer::Row(Some(row)) = answer else {
@@ -368,6 +374,96 @@ mod tests {
     use std::process::Command;
 
     use super::*;
+    use crate::sending::Share;
+    use crate::trial::Load;
+    use crate::workload::{Phase, Workload, WorkloadPlan, ycsb};
+
+    /// A store that has the rows of a workload, but for one.
+    #[derive(Clone)]
+    struct Lost {
+        plan: Arc<dyn WorkloadPlan>,
+        lost: Value,
+    }
+
+    #[async_trait]
+    impl Driver for Lost {
+        fn abilities(&self) -> &'static [Ability] {
+            &[Ability::Read, Ability::Update]
+        }
+
+        async fn version(&self) -> Result<String, StoreError> {
+            Ok("1".to_owned())
+        }
+
+        fn versions_tested(&self) -> &'static [&'static str] {
+            &[]
+        }
+
+        async fn create(&self, _: &Schema) -> Result<(), StoreError> {
+            Ok(())
+        }
+
+        async fn settle(&self, _: &Schema, _: Settle) -> Result<(), StoreError> {
+            Ok(())
+        }
+
+        async fn table_bytes(&self, _: &Schema) -> Result<Option<u64>, StoreError> {
+            Ok(None)
+        }
+
+        async fn connect(&self, _: &Schema) -> Result<Box<dyn Session>, StoreError> {
+            Ok(Box::new(self.clone()))
+        }
+    }
+
+    #[async_trait]
+    impl Session for Lost {
+        async fn execute(&mut self, operation: &Operation) -> Result<Answer, StoreError> {
+            match operation {
+                Operation::Read { key } if *key != self.lost => Ok(Answer::Row(self.plan.row(key))),
+                Operation::Read { .. } => Ok(Answer::Row(None)),
+                _ => Ok(Answer::Done),
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn a_row_of_before_the_trial_that_a_kill_loses_is_counted() {
+        let mut properties = ycsb::parse("core=a\nrecordcount=500");
+        ycsb::expand(&mut properties).unwrap();
+        let workload = Workload::Ycsb { phase: Phase::Run, properties };
+        let load = Load {
+            threads: 1,
+            ramp_s: 0.0,
+            operations: Some(1),
+            operations_per_thread: None,
+            seconds: None,
+            target_per_s: None,
+            warm_up_s: 0.0,
+            batch_rows: 1,
+            until_visible: false,
+        };
+        let trial = Trial::example("lost", workload.clone(), load);
+        let plan = workload.plan(&trial.schema, &Opening::of(Share::default())).unwrap();
+        let plan: Arc<dyn WorkloadPlan> = Arc::from(plan);
+        // One row was updated, and another one is lost.
+        let (updated, lost) = (plan.key_before(7).unwrap(), plan.key_before(8).unwrap());
+        let mut acknowledged = Acknowledged::default();
+        acknowledged.add(&updated);
+        for (lost, found) in [(lost, 1.0), (Value::Text(String::new()), 0.0)] {
+            let store = Lost { plan: plan.clone(), lost };
+            let (lines, outcome) = look_for(&store, &trial, &acknowledged, None).await.unwrap();
+            assert_eq!(outcome, Outcome::Completed);
+            let value = |wanted: &str| {
+                lines.iter().find_map(|line| match line {
+                    Line::Value { name, value } if name == wanted => Some(*value),
+                    _ => None,
+                })
+            };
+            assert_eq!(value("checked_rows"), Some(500.0));
+            assert_eq!(value(LOST_ROWS), Some(found));
+        }
+    }
 
     #[tokio::test]
     async fn a_kill_waits_for_the_first_acknowledged_row() {

@@ -34,6 +34,8 @@ pub struct Ledger {
     shards: [Mutex<HashMap<u64, Record>>; SHARDS],
     records: AtomicUsize,
     unwatched: AtomicU64,
+    /// Acknowledgements of all records.
+    acknowledgements: AtomicU64,
 }
 
 #[derive(Default)]
@@ -45,6 +47,8 @@ struct Record {
     live: Vec<Write>,
     /// Whether it had more writes than [`LIVE_MAX`].
     is_lost: bool,
+    /// The number of its last acknowledgement among those of all records, from 1.
+    acknowledged: u64,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -139,7 +143,8 @@ impl Version {
 impl Default for Ledger {
     fn default() -> Ledger {
         let shards = std::array::from_fn(|_| Mutex::default());
-        Ledger { shards, records: AtomicUsize::new(0), unwatched: AtomicU64::new(0) }
+        let (records, unwatched, acknowledgements) = Default::default();
+        Ledger { shards, records, unwatched, acknowledgements }
     }
 }
 
@@ -182,6 +187,7 @@ impl Ledger {
         let mut shard = self.shard(record);
         let Some(known) = shard.get_mut(&record) else { return };
         known.clock += 1;
+        known.acknowledged = self.acknowledgements.fetch_add(1, Ordering::Relaxed) + 1;
         let now = known.clock;
         let Some(write) = known.live.iter_mut().find(|write| write.version == version) else {
             return;
@@ -202,6 +208,21 @@ impl Ledger {
             begun: known.begun,
             live: known.live.clone(),
         })
+    }
+
+    /// The number of acknowledgements until now, of all records.
+    pub fn acknowledgements(&self) -> u64 {
+        self.acknowledgements.load(Ordering::Relaxed)
+    }
+
+    /// What might be the value of a record when there were so many acknowledgements, for a request
+    /// of which nobody knew the records; `None` if a write of it was acknowledged since. Without
+    /// one, no write that was possible then is forgotten.
+    pub fn seen_since(&self, record: u64, acknowledgements: u64) -> Option<Seen> {
+        let shard = self.shard(record);
+        let Some(known) = shard.get(&record) else { return Some(Seen::default()) };
+        (known.acknowledged <= acknowledgements)
+            .then(|| Seen { begun: known.begun, live: known.live.clone() })
     }
 
     /// Whether a read that was sent after `seen` was taken may find this version in a column;
@@ -283,6 +304,25 @@ mod tests {
         assert!(allows(1, 999, false), "another column");
         assert!(allows(0, 999, true), "another generator's");
         assert!(!allows(0, 3, true), "its own");
+    }
+
+    #[test]
+    fn a_record_that_was_written_meanwhile_is_not_compared() {
+        let ledger = Ledger::default();
+        let first = ledger.begin(7, Some(0)).unwrap();
+        let since = ledger.acknowledgements();
+        assert_eq!(allowed(&ledger, &ledger.seen_since(7, since).unwrap()).len(), 6);
+        ledger.acknowledged(7, first);
+        assert!(ledger.seen_since(7, since).is_none());
+        let since = ledger.acknowledgements();
+        assert_eq!(allowed(&ledger, &ledger.seen_since(7, since).unwrap()), [1]);
+        // Another record, and a write that is in flight.
+        let other = ledger.begin(8, Some(0)).unwrap();
+        ledger.acknowledged(8, other);
+        ledger.begin(7, Some(0)).unwrap();
+        assert_eq!(allowed(&ledger, &ledger.seen_since(7, since).unwrap()), [1, 2]);
+        assert!(ledger.seen_since(8, since).is_none());
+        assert!(ledger.seen_since(9, since).is_some());
     }
 
     #[test]

@@ -24,7 +24,7 @@ use super::{
     Expect, Opening, Phase, READ_MODIFY_WRITE, Request, Step, Steps, Then, WorkloadError,
     WorkloadPlan, letters,
 };
-use crate::driver::{Answer, Operation};
+use crate::driver::{Answer, Operation, Scans};
 use crate::row::{Column, ColumnKind, Row, Schema, Value};
 
 mod properties;
@@ -132,6 +132,31 @@ impl Known {
         let ledger = self.ledger.as_ref();
         ledger.map_or_else(Seen::default, |ledger| ledger.seen(letters::number_of(key)))
     }
+
+    /// Acknowledgements of updates until now.
+    fn acknowledgements(&self) -> u64 {
+        self.ledger.as_ref().map_or(0, Ledger::acknowledgements)
+    }
+
+    /// Compares the rows of a scan, which are right by themselves, with the versions that they may
+    /// have. Left out is a row with an update that was acknowledged since the scan was sent, after
+    /// so many acknowledgements: the scan may have found it before that or afterwards.
+    fn compare_scanned(&self, data: &Data, rows: &[Row], since: u64) -> Result<(), String> {
+        if self.ledger.is_none() && self.earlier.is_none() {
+            return Ok(());
+        }
+        for row in rows {
+            let Value::Text(key) = &row.key else { continue };
+            let seen = match &self.ledger {
+                Some(ledger) => ledger.seen_since(letters::number_of(key), since),
+                None => Some(Seen::default()),
+            };
+            if let Some(seen) = seen {
+                self.compare(data, row, &seen)?;
+            }
+        }
+        Ok(())
+    }
 }
 
 impl Ycsb {
@@ -203,10 +228,12 @@ impl WorkloadPlan for Ycsb {
                 random: self.opening.random(thread),
                 known: self.known.clone(),
                 sees_writes: self.opening.sees_writes,
+                scans_see_writes: self.opening.sees_writes && self.opening.scans != Scans::Late,
                 inserting: None,
                 updating: None,
                 seen: Seen::default(),
                 scan_seen: 0,
+                scan_since: 0,
             }),
         }
     }
@@ -231,9 +258,7 @@ impl WorkloadPlan for Ycsb {
                 None => Err(format!("there is no row {}", row.key)),
             };
         }
-        self.data.verify(row)?;
-        let Value::Text(key) = &row.key else { return Ok(()) };
-        self.known.compare(&self.data, row, &self.known.seen(key))
+        self.verify_before(row)
     }
 
     fn rows_before(&self) -> u64 {
@@ -241,6 +266,21 @@ impl WorkloadPlan for Ycsb {
             Phase::Load => 0,
             Phase::Run => self.data.properties.insert_count,
         }
+    }
+
+    fn key_before(&self, place: u64) -> Option<Value> {
+        let number = self.data.properties.insert_start + place;
+        (place < self.rows_before()).then(|| Value::Text(self.data.key(number)))
+    }
+
+    fn verify_before(&self, row: &Row) -> Result<(), String> {
+        self.data.verify(row)?;
+        let Value::Text(key) = &row.key else { return Ok(()) };
+        self.known.compare(&self.data, row, &self.known.seen(key))
+    }
+
+    fn scans(&self) -> bool {
+        self.known.scans.is_some()
     }
 
     fn verdict(&self) -> Result<(), String> {
@@ -382,6 +422,8 @@ struct RunSteps {
     random: fastrand::Rng,
     known: Arc<Known>,
     sees_writes: bool,
+    /// Whether a scan finds every update that was acknowledged before.
+    scans_see_writes: bool,
     inserting: Option<u64>,
     /// The record and the version of the update that is in flight.
     updating: Option<(u64, u32)>,
@@ -389,6 +431,8 @@ struct RunSteps {
     seen: Seen,
     /// What the scan that is in flight has to find.
     scan_seen: u64,
+    /// The acknowledgements of updates when it was sent.
+    scan_since: u64,
 }
 
 impl Steps for RunSteps {
@@ -424,8 +468,13 @@ impl Steps for RunSteps {
                 self.known.compare(&self.data, row, &self.seen)
             }
             (Operation::Scan { from: Value::Text(from), rows_max }, Answer::Rows(rows)) => {
-                let Some(expected) = &self.known.scans else { return Ok(()) };
-                expected.compare(from, *rows_max, rows, self.scan_seen)
+                if let Some(expected) = &self.known.scans {
+                    expected.compare(from, *rows_max, rows, self.scan_seen)?;
+                }
+                match self.scans_see_writes {
+                    true => self.known.compare_scanned(&self.data, rows, self.scan_since),
+                    false => Ok(()),
+                }
             }
             _ => Ok(()),
         }
@@ -518,6 +567,7 @@ impl RunSteps {
             false => self.random.u64(properties.scan_min..=properties.scan_max),
         };
         self.scan_seen = self.known.scans.as_ref().map_or(0, scans::Expected::seen);
+        self.scan_since = self.known.acknowledgements();
         Request {
             label: "scan",
             operation: Operation::Scan {

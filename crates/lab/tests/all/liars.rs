@@ -70,6 +70,12 @@ fn every_lie_is_found_and_named() {
         (Lie::AnswersStale, "ycsb", "a", "which an acknowledged update replaced"),
         (Lie::ForgetsUpdatesLater, "ycsb", "a", "read again after the trial"),
         (
+            Lie::LosesALoadedRow,
+            "ycsb",
+            "d",
+            "rows that were there before the trial and were read again after it are missing",
+        ),
+        (
             Lie::RestoresEmptiedRows,
             "ycsb",
             "a,d",
@@ -79,9 +85,17 @@ fn every_lie_is_found_and_named() {
         (Lie::OneRowPerScan, "apm", "rs", "which follows, is missing"),
         (Lie::SkipsRowsInScans, "ycsb", "e", "is missing before row"),
         (Lie::ScansOutOfOrder, "ycsb", "e", "are not in the order of keys"),
+        (Lie::DoublesRowsInScans, "ycsb", "e", "came twice"),
+        (
+            Lie::TruncatesValues,
+            "ycsb",
+            "a",
+            "was not loaded as it was acknowledged: read right after the trial",
+        ),
         (Lie::DropsEverySecondRow, "ycsb", "a", "was not loaded as it was acknowledged"),
         (Lie::DropsEverySecondRow, "ycsb", "load", "is not there right after the trial"),
         (Lie::DropsEverySecondInsert, "ycsb", "d", "although its insert was acknowledged"),
+        (Lie::LosesAnInsertedRowInScans, "ycsb", "e", "scanned again after the trial: the row "),
         (Lie::ChangesRowsLater, "ycsb", "c", "read again after the trial"),
         (Lie::RemembersAnswers, "ycsb", "c", "asked in the same words after a row was inserted"),
         (Lie::AppliesRowsLater, "ycsb", "load", "is not there right after the trial"),
@@ -133,6 +147,44 @@ fn updates_that_are_applied_later_are_found_and_named() {
     }
 }
 
+/// A store that works once it is asked has all rows, and another rate than was measured.
+#[test]
+fn work_that_is_done_after_the_trial_is_named() {
+    for lie in [Lie::None, Lie::CatchesUpWhenAsked] {
+        let server = Redis::start(lie);
+        let ran = run("ycsb", "load", "redis", &server.endpoint());
+        assert!(ran.succeeded, "{lie:?}: {:?} {}", ran.wrong, ran.said);
+        let named = "it may have done then what it had acknowledged before";
+        assert_eq!(ran.report.contains(named), lie != Lie::None, "{lie:?}: {}", ran.report);
+    }
+}
+
+/// A scan finds the updates that a read finds, and a read those of other connections.
+#[test]
+fn scans_and_reads_of_rows_before_their_updates_are_found_and_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("mixed");
+    let properties = "recordcount=500\noperationcount=2000\nthreadcount=4\n\
+         readproportion=0.3\nupdateproportion=0.4\nscanproportion=0.3\nmaxscanlength=50\n\
+         requestdistribution=zipfian\n";
+    std::fs::write(&path, properties).unwrap();
+    for (lie, operation) in [
+        (Lie::None, None),
+        (Lie::ScansRowsAsInserted, Some("scan")),
+        (Lie::CachesByConnection, None),
+    ] {
+        let server = Redis::start(lie);
+        let ran = run(path.to_str().unwrap(), "mixed", "redis", &server.endpoint());
+        assert_eq!(ran.succeeded, lie == Lie::None, "{lie:?}: {:?} {}", ran.wrong, ran.said);
+        let named = "which an acknowledged update replaced";
+        let is_named = |message: &String| {
+            message.contains(named) && operation.is_none_or(|name| message.starts_with(name))
+        };
+        assert_eq!(ran.wrong.iter().any(is_named), lie != Lie::None, "{lie:?}: {:?}", ran.wrong);
+        assert_eq!(ran.report.contains(named), lie != Lie::None, "{lie:?}: {}", ran.report);
+    }
+}
+
 /// Trials that warm a store up have no numbers, and their wrong answers count.
 #[test]
 fn a_wrong_answer_in_a_warm_up_is_found_and_named() {
@@ -166,6 +218,7 @@ fn lies_of_a_log_store_are_found_and_named() {
         (Lie::None, None),
         (Lie::CountsTwice, Some("asked in the same words at first")),
         (Lie::DropsLines, Some("rows after the trial, expected")),
+        (Lie::DropsLinesOfAFullTable, Some("rows after the trial, expected at least")),
         (Lie::RemembersAnswers, Some("asked in the same words after a row was inserted")),
     ] {
         let ran = run("study1", "writes", "victorialogs", &victorialogs::start(lie));
@@ -177,6 +230,21 @@ fn lies_of_a_log_store_are_found_and_named() {
             ran.wrong
         );
         assert!(ran.report.contains(named), "{lie:?}: {}", ran.report);
+    }
+}
+
+/// The delay until a count has all lines would be that of a counter.
+#[test]
+fn lines_that_are_counted_before_they_are_found_are_named() {
+    use victorialogs::Lie;
+
+    for lie in [Lie::None, Lie::CountsBeforeItFinds] {
+        let ran = run("study1", "real-time", "victorialogs", &victorialogs::start(lie));
+        assert_eq!(ran.succeeded, lie == Lie::None, "{lie:?}: {:?} {}", ran.wrong, ran.said);
+        let named = "it said that all acknowledged rows are there, and the row ";
+        let is_named = ran.wrong.iter().any(|message| message.contains(named));
+        assert_eq!(is_named, lie != Lie::None, "{:?}", ran.wrong);
+        assert_eq!(ran.report.contains(named), lie != Lie::None, "{lie:?}: {}", ran.report);
     }
 }
 

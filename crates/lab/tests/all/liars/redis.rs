@@ -28,18 +28,33 @@ pub enum Lie {
     SkipsRowsInScans,
     /// A scan has its last row first.
     ScansOutOfOrder,
+    /// A scan has its second row once more in the place of the third one.
+    DoublesRowsInScans,
+    /// A scan has rows as they were inserted; a read has them as they are.
+    ScansRowsAsInserted,
     /// Acknowledges every second new row and drops it.
     DropsEverySecondRow,
     /// The same, beginning when the table is loaded and was read.
     DropsEverySecondInsert,
+    /// Loses a row of a loaded table after others were inserted, once nobody asks for it any more.
+    LosesALoadedRow,
+    /// Leaves a row out of scans that was inserted into a loaded table, once nobody scans any more.
+    LosesAnInsertedRowInScans,
+    /// Answers a read as it answered the same read on this connection before, unless the connection
+    /// changed the row itself.
+    CachesByConnection,
     /// Changes a row once it is asked to save.
     ChangesRowsLater,
     /// Answers a command as it answered the same command before.
     RemembersAnswers,
     /// Acknowledges rows, and has them once it is asked to save.
     AppliesRowsLater,
+    /// Lets the first read wait that follows new rows.
+    CatchesUpWhenAsked,
     /// Keeps the rows of a table that is emptied.
     KeepsRowsOfEmptiedTables,
+    /// Leaves the last letter of each value out.
+    TruncatesValues,
     /// Answers one read with a changed row, after the table was loaded and read again.
     AnswersWronglyOnce,
 }
@@ -51,6 +66,9 @@ const WRONG_READ: u64 = 800;
 /// Connections of the lab between two trials of eight threads: one that looks right after the
 /// first of them, and one for each thread to read rows again.
 const READERS: u32 = 9;
+
+/// The time for which [`Lie::CatchesUpWhenAsked`] works after it was asked.
+const BACKLOG: Duration = Duration::from_millis(1_500);
 
 /// The beginning of the keys of the table with which the lab looks for remembered answers. All
 /// other lies spare it, so that trials have to find them.
@@ -76,6 +94,14 @@ struct Rows {
     /// Rows of tables that were emptied.
     emptied: HashMap<Vec<u8>, Fields>,
     answers: HashMap<Vec<Vec<u8>>, Vec<u8>>,
+    /// Whether rows came since the last read.
+    is_behind: bool,
+    /// Rows of the last scan.
+    scanned: usize,
+    /// The first row of a table that was loaded.
+    oldest: Option<Vec<u8>>,
+    /// The table and the key of the last row that was entered for scans.
+    newest: Option<(Vec<u8>, Vec<u8>)>,
 }
 
 /// A server that runs until the test ends.
@@ -123,9 +149,36 @@ fn serve(stream: TcpStream, lie: Lie, pause: Duration, rows: &Mutex<Rows>) -> Op
     let mut out = stream.try_clone().ok()?;
     let mut input = BufReader::with_capacity(1 << 20, stream);
     let mut answers = Vec::new();
+    // Rows of a scan of this connection that are read next.
+    let mut scanned = 0;
+    let mut cached: HashMap<Vec<Vec<u8>>, Vec<u8>> = HashMap::new();
     loop {
         let command = read_command(&mut input)?;
-        rows.lock().unwrap().answer(lie, &command, &mut answers);
+        let is_of_scan = scanned > 0 && command[0] == b"HMGET";
+        scanned -= usize::from(is_of_scan);
+        let lie = match lie {
+            Lie::ScansRowsAsInserted if !is_of_scan => Lie::None,
+            lie => lie,
+        };
+        let begin = answers.len();
+        let mut rows = rows.lock().unwrap();
+        rows.answer(lie, &command, &mut answers);
+        if command[0] == b"ZRANGEBYLEX" {
+            scanned = rows.scanned;
+        }
+        drop(rows);
+        if lie == Lie::CachesByConnection {
+            match &command[0][..] {
+                b"HMGET" if !command[1].starts_with(PROBE) => {
+                    let answer = || answers[begin..].to_vec();
+                    let known = cached.entry(command.clone()).or_insert_with(answer);
+                    answers.truncate(begin);
+                    answers.extend_from_slice(known);
+                }
+                b"HSET" => cached.retain(|asked, _| asked[1] != command[1]),
+                _ => {}
+            }
+        }
         if input.buffer().is_empty() {
             std::thread::sleep(pause);
             out.write_all(&answers).ok()?;
@@ -191,25 +244,31 @@ impl Rows {
             }
             b"HMGET" => {
                 self.is_loaded = true;
+                if lie == Lie::CatchesUpWhenAsked && std::mem::take(&mut self.is_behind) {
+                    std::thread::sleep(BACKLOG);
+                }
                 let rows = match lie {
                     Lie::AnswersStale => &self.before,
+                    Lie::ScansRowsAsInserted => &self.inserted,
                     _ => &self.rows,
                 };
                 let row = rows.get(&command[1]).or_else(|| self.rows.get(&command[1]));
                 self.reads += 1;
                 let is_wrong = lie == Lie::AnswersWronglyOnce && self.reads == WRONG_READ;
+                let cut = usize::from(lie == Lie::TruncatesValues);
                 array(out, command.len() - 2);
                 for field in &command[2..] {
                     let value = row.and_then(|row| row.get(field));
-                    let value = value.map(|value| &value[usize::from(is_wrong)..]);
+                    let value = value.map(|value| &value[usize::from(is_wrong)..value.len() - cut]);
                     bulk(out, value);
                 }
             }
             b"ZADD" => {
+                self.newest = Some((command[1].clone(), command[3].clone()));
                 self.members.entry(command[1].clone()).or_default().insert(command[3].clone());
                 out.extend(b":1\r\n");
             }
-            b"ZRANGEBYLEX" => self.scan(lie, command, out),
+            b"ZRANGEBYLEX" => self.scanned = self.scan(lie, command, out),
             b"SCAN" => {
                 let table = command[3].strip_suffix(b"*").unwrap();
                 let keys: Vec<&Vec<u8>> =
@@ -230,7 +289,7 @@ impl Rows {
                     self.inserted.remove(key);
                     self.members.remove(key);
                 }
-                self.is_loaded = false;
+                (self.is_loaded, self.oldest) = (false, None);
                 out.extend(b":1\r\n");
             }
             b"INFO" => {
@@ -256,6 +315,15 @@ impl Rows {
         if !is_new && counts.contains(&lie) {
             self.connections = 0;
         }
+        let loses = [Lie::LosesALoadedRow, Lie::LosesAnInsertedRowInScans].contains(&lie);
+        if is_new && loses {
+            match self.is_loaded {
+                true => self.connections = 0,
+                false => {
+                    self.oldest.get_or_insert_with(|| key.to_vec());
+                }
+            }
+        }
         if !is_new && lie == Lie::AppliesUpdatesLater {
             self.waiting.push((key.to_vec(), fields.to_vec()));
             return;
@@ -267,6 +335,7 @@ impl Rows {
             return;
         }
         self.new_rows += u64::from(is_new);
+        self.is_behind = true;
         let drops = match lie {
             Lie::DropsUpdates => !is_new,
             Lie::DropsEverySecondRow => is_new && self.new_rows.is_multiple_of(2),
@@ -290,7 +359,8 @@ impl Rows {
         }
     }
 
-    fn scan(&self, lie: Lie, command: &[Vec<u8>], out: &mut Vec<u8>) {
+    /// Answers with the members of a scan, and returns their number.
+    fn scan(&self, lie: Lie, command: &[Vec<u8>], out: &mut Vec<u8>) -> usize {
         let (from, rows_max) = (&command[2][1..], &command[6]);
         let rows_max: usize = std::str::from_utf8(rows_max).unwrap().parse().unwrap();
         let none = BTreeSet::new();
@@ -308,8 +378,12 @@ impl Rows {
             let last = found.len() - 1;
             found.swap(1, last);
         }
+        if lie == Lie::DoublesRowsInScans && found.len() > 2 {
+            found[2] = found[1].clone();
+        }
         array(out, found.len());
         found.iter().for_each(|member| bulk(out, Some(member)));
+        found.len()
     }
 
     fn connected(&mut self, lie: Lie) {
@@ -321,6 +395,17 @@ impl Rows {
             }
             Lie::ForgetsUpdatesAfterwards if self.connections == READERS + 1 => {
                 self.rows.clone_from(&self.inserted);
+            }
+            Lie::LosesALoadedRow if self.connections == 2 => {
+                if let Some(key) = self.oldest.take() {
+                    self.rows.remove(&key);
+                }
+            }
+            Lie::LosesAnInsertedRowInScans if self.connections == 2 => {
+                let newest = self.newest.take();
+                if let Some((table, member)) = newest.filter(|_| self.oldest.is_some()) {
+                    self.members.entry(table).or_default().remove(&member);
+                }
             }
             Lie::AppliesUpdatesLater if self.connections == 2 => self.applies(),
             _ => {}

@@ -13,10 +13,15 @@ pub enum Lie {
     CountsTwice,
     /// Acknowledges every hundredth line and drops it.
     DropsLines,
+    /// The same, and counts a line in an empty table before the first one comes, after it was seen
+    /// to be empty.
+    DropsLinesOfAFullTable,
     /// Answers a query as it answered the same text before.
     RemembersAnswers,
     /// Loses a line after a table was loaded, counted and read again.
     LosesALoadedLine,
+    /// Counts a line once it is taken, and finds it once it is asked to flush.
+    CountsBeforeItFinds,
 }
 
 /// A part of the queries of the table with which the lab looks for remembered answers.
@@ -27,13 +32,21 @@ type Line = BTreeMap<String, String>;
 #[derive(Default)]
 struct Lines {
     lines: Vec<Line>,
+    /// Lines that are counted, and not found.
+    waiting: Vec<Line>,
     taken: u64,
     /// Lines of syslog, which are counted and dropped.
     dropped: u64,
     answers: HashMap<String, String>,
     /// Whether a row was read since rows were counted.
     is_read: bool,
+    /// How often rows of an empty table were counted.
+    counts_of_none: u64,
 }
+
+/// The count that [`Lie::DropsLinesOfAFullTable`] answers wrongly: the table is made, seen to be
+/// empty, and counted before the trial.
+const WRONG_COUNT: u64 = 3;
 
 /// Starts a server that runs until the test ends; its address.
 pub fn start(lie: Lie) -> String {
@@ -148,10 +161,19 @@ impl Lines {
             "/insert/jsonline" => {
                 for line in body.lines() {
                     self.taken += 1;
-                    if lie != Lie::DropsLines || !self.taken.is_multiple_of(100) {
-                        self.lines.push(serde_json::from_str(line).unwrap());
+                    let line: Line = serde_json::from_str(line).unwrap();
+                    let is_of_probe = line.get("Table").is_some_and(|table| table == PROBE);
+                    let drops = matches!(lie, Lie::DropsLines | Lie::DropsLinesOfAFullTable);
+                    match lie {
+                        _ if drops && self.taken.is_multiple_of(100) => {}
+                        Lie::CountsBeforeItFinds if !is_of_probe => self.waiting.push(line),
+                        _ => self.lines.push(line),
                     }
                 }
+                String::new()
+            }
+            "/internal/force_flush" => {
+                self.lines.append(&mut self.waiting);
                 String::new()
             }
             "/delete/run_task" => {
@@ -166,7 +188,11 @@ impl Lines {
                     self.loses(&query);
                 }
                 let answer = self.found(lie, &query);
+                let is_none = answer == "{\"n\":\"0\"}\n" && !query.contains(PROBE);
+                self.counts_of_none += u64::from(is_none);
+                let is_wrong = is_none && self.counts_of_none == WRONG_COUNT;
                 match lie {
+                    Lie::DropsLinesOfAFullTable if is_wrong => "{\"n\":\"1\"}\n".to_owned(),
                     Lie::RemembersAnswers => self.answers.entry(query).or_insert(answer).clone(),
                     _ => answer,
                 }
@@ -190,7 +216,10 @@ impl Lines {
     fn found(&self, lie: Lie, query: &str) -> String {
         let (filter, pipe) = query.split_once(" | ").unwrap();
         let filter = wanted(filter);
-        let mut found: Vec<&Line> = self.lines.iter().filter(|line| has(line, &filter)).collect();
+        let counts = pipe.starts_with("stats count()");
+        let waiting = self.waiting.iter().filter(|_| counts);
+        let all = self.lines.iter().chain(waiting);
+        let mut found: Vec<&Line> = all.filter(|line| has(line, &filter)).collect();
         let json = |line: &Line| serde_json::to_string(line).unwrap() + "\n";
         if let Some(pipe) = pipe.strip_prefix("sort by (_time desc) limit ") {
             let limit = pipe.split(' ').next().unwrap().parse().unwrap();
@@ -216,7 +245,7 @@ impl Lines {
             };
             return groups.into_iter().map(group).collect();
         }
-        if !pipe.starts_with("stats count()") {
+        if !counts {
             return found.first().map(|line| json(line)).unwrap_or_default();
         }
         let count = found.len() * if lie == Lie::CountsTwice { 2 } else { 1 };
