@@ -320,9 +320,9 @@ pub async fn look_for(
         Work::RealTime(_) => None,
     };
     let (mut checked, mut missing, mut outcome) = (0_u32, 0_u32, Outcome::Completed);
-    let before = plan.as_ref().map_or_else(Vec::new, |plan| {
-        keys_before(&**plan, SAMPLED_MAX, acknowledged.checked())
-    });
+    let before = plan
+        .as_ref()
+        .map_or_else(Vec::new, |plan| keys_before(&**plan, SAMPLED_MAX, acknowledged.checked()));
     for key in acknowledged.checked().chain(&before) {
         let answer = session.execute(&Operation::Read { key: key.clone() }).await?;
         checked += 1;
