@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use ::sinks::config::{DestinationOptions, Sink};
 use ::sinks::{FileOptions, FileRejectsOptions, Rotation, RunnerOptions};
 use axum::http::header::AUTHORIZATION;
+use node::cluster::node::HANDED_ON;
 use node::sinks::config::{Of, SinkOptions};
 use serde_json::Value;
 
@@ -210,6 +211,14 @@ async fn rows_of_an_auditor_s_background_query_are_the_auditor_s() {
         let (status, rows) = fixture.as_role(role, "GET", &ids[0]).await;
         assert!(status == 403 && !rows.contains(SECRET), "{rows}");
         assert_eq!(fixture.as_role(role, "GET", &ids[1]).await.0, 200);
+    }
+    // Nor does it help to write the header of calls that nodes hand on to each other.
+    for role in [Role::Node, Role::Operate, Role::Admin] {
+        let request = Request::get(ids[0].as_str()).header("host", "localhost").header(HANDED_ON, "1");
+        let request = request.header(AUTHORIZATION, bearer(role)).body(Body::empty());
+        let answer = fixture.answer(request).await;
+        assert_eq!(answer.status(), StatusCode::FORBIDDEN, "{}", role.name());
+        assert!(!text(answer).await.contains(SECRET));
     }
 }
 
