@@ -5,8 +5,10 @@ use std::collections::BTreeSet;
 use ::sinks::config::{DestinationOptions, Sink};
 use ::sinks::{FileOptions, FileRejectsOptions, Rotation, RunnerOptions};
 use axum::http::header::AUTHORIZATION;
+use node::cluster::message::{Message, ShareRequest};
 use node::cluster::node::HANDED_ON;
 use node::sinks::config::{Of, SinkOptions};
+use query::SharePiece;
 use serde_json::Value;
 
 use super::gate::{bearer, with_access};
@@ -171,6 +173,52 @@ async fn only_an_auditor_reads_it() {
         assert!(seen_by_auditor.contains(path), "{seen_by_auditor:?}");
     }
     assert_eq!(fixture.as_role(Role::Read, "GET", &context).await.0, 404);
+}
+
+/// The lines of a share that a caller of that role asks for, as they travel between nodes.
+async fn share(fixture: &Fixture, role: Role, share: &ShareRequest) -> Vec<u8> {
+    let request = Request::post("/api/v1/shares").header("host", "localhost");
+    let request = request.header(AUTHORIZATION, bearer(role));
+    let body = Body::from(serde_json::to_vec(share).unwrap());
+    let answer = fixture.answer(request.body(body)).await;
+    assert_eq!(answer.status(), StatusCode::OK, "{}", role.name());
+    let body = to_bytes(answer.into_body(), usize::MAX).await.unwrap();
+    let (mut rest, mut lines) = (&body[..], Vec::new());
+    while !rest.is_empty() {
+        if let Message::Piece(SharePiece::Lines(piece, _)) = Message::read(&mut rest).unwrap() {
+            lines.extend(piece);
+        }
+    }
+    lines
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn operators_do_not_read_it_by_shares() {
+    let fixture = audited(ON);
+    let id_of = |line: &str| -> ::record::LineId {
+        let line: Value = serde_json::from_str(line).unwrap();
+        line["_line_id"].as_str().unwrap().parse().unwrap()
+    };
+    let found = |query: &str| format!("/select/logsql/query?include=_line_id&query={query}");
+    let of_audit = found("_type:=audit+user:=zebra");
+    let (_, lines) = fixture.as_role(Role::Auditor, "GET", &of_audit).await;
+    let secret = id_of(lines.lines().next().unwrap());
+    let (_, lines) = fixture.as_role(Role::Read, "GET", &found("app:shop")).await;
+    let sent = id_of(lines.lines().next().unwrap());
+    let time = Duration::from_secs(60);
+    let has = |bytes: &[u8], word: &str| {
+        bytes.windows(word.len()).any(|part| part == word.as_bytes())
+    };
+    for (role, sees) in [(Role::Node, true), (Role::Operate, false), (Role::Admin, false)] {
+        let of_line = share(&fixture, role, &ShareRequest::line(secret, time)).await;
+        assert_eq!(has(&of_line, SECRET), sees, "{}", role.name());
+        let of_line = share(&fixture, role, &ShareRequest::line(sent, time)).await;
+        assert!(has(&of_line, "a line"), "{}", role.name());
+        let frames = (secret.sequence, secret.sequence);
+        let frames = ShareRequest::frames(secret.node, frames, time);
+        let of_frames = share(&fixture, role, &frames).await;
+        assert!(sees || !has(&of_frames, SECRET), "{}", role.name());
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
