@@ -6,8 +6,8 @@
 //! this node. Rows have no limit here: they are sent as they are found and none is kept, and the
 //! node that asks counts them.
 //!
-//! The restriction of the caller holds for whatever is sent: operators get nothing of the audit log,
-//! be it as a share, as a line by its id, or as the lines of frames.
+//! The restriction of the caller holds for whatever is sent: operators get nothing of the audit
+//! log, be it as a share, as a line by its id, or as the lines of frames.
 
 use std::io;
 use std::ops::ControlFlow;

@@ -262,9 +262,9 @@ async fn rows_of_an_auditor_s_background_query_are_the_auditor_s() {
     }
     // Nor does it help to write the header of calls that nodes hand on to each other.
     for role in [Role::Node, Role::Operate, Role::Admin] {
-        let request = Request::get(ids[0].as_str()).header("host", "localhost").header(HANDED_ON, "1");
-        let request = request.header(AUTHORIZATION, bearer(role)).body(Body::empty());
-        let answer = fixture.answer(request).await;
+        let request = Request::get(ids[0].as_str()).header("host", "localhost");
+        let request = request.header(HANDED_ON, "1").header(AUTHORIZATION, bearer(role));
+        let answer = fixture.answer(request.body(Body::empty())).await;
         assert_eq!(answer.status(), StatusCode::FORBIDDEN, "{}", role.name());
         assert!(!text(answer).await.contains(SECRET));
     }
@@ -390,6 +390,21 @@ async fn a_sink_sends_it_if_its_filter_names_it() {
     assert_eq!(sent("both").iter().filter(|line| is_login(line)).count(), 1);
     let all = sent("all");
     assert!(all.len() == 2 && all.iter().all(|line| line["_type"] != "audit"), "{all:?}");
+    // What a destination rejects of it is read by an auditor alone.
+    for (role, name, expected) in [
+        (Role::Auditor, "audit", 200),
+        (Role::Read, "audit", 403),
+        (Role::Operate, "audit", 403),
+        (Role::Operate, "both", 403),
+        (Role::Admin, "both", 403),
+        (Role::Operate, "all", 200),
+    ] {
+        let path = format!("/api/v1/sinks/{name}/rejected");
+        let (status, answer) = fixture.as_role(role, "GET", &path).await;
+        assert_eq!(status, expected, "{name} as {}: {answer}", role.name());
+    }
+    let path = "/api/v1/sinks/audit/rejected/file";
+    assert_eq!(fixture.as_role(Role::Operate, "GET", path).await.0, 403);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
