@@ -176,10 +176,9 @@ pub async fn admit(scope: Scope, request: &mut Request) -> Result<(), Response> 
             let checked = identified.and_then(|mut principal| {
                 let of_tenants = gate.of_tenants(&principal, scope, request);
                 principal.tenants = of_tenants.as_ref().ok().cloned().unwrap_or_default();
-                let mut principal = gate
-                    .check(principal, scope)
-                    .and_then(|known| of_tenants.map(|_| known))
-                    .inspect_err(|error| gate.note_denial(request, error, peer))?;
+                gate.check(&principal, scope)
+                    .and_then(|()| of_tenants.map(drop))
+                    .inspect_err(|error| gate.note_denial(request, error, &principal, peer))?;
                 principal.name_tenant();
                 if scope != Scope::Ingest {
                     gate.0.audit.get().map_or(Ok(()), AuditLog::check)?;
@@ -395,13 +394,19 @@ impl Gate {
     }
 
     /// Notes in the audit log that a call was denied, within the limit of its address.
-    fn note_denial(&self, request: &Request, error: &ApiError, peer: Option<SocketAddr>) {
+    fn note_denial(
+        &self,
+        request: &Request,
+        error: &ApiError,
+        principal: &Principal,
+        peer: Option<SocketAddr>,
+    ) {
         let (Some(audit), Some(peer)) = (self.0.audit.get(), peer) else { return };
         if error.status() == StatusCode::FORBIDDEN
             && self.0.logged.begin(peer.ip(), "denied").is_ok()
         {
             let call = format!("{} {}", request.method(), request.uri().path());
-            audit::note_denial(audit, peer, None, &format!("{call}: {error}"));
+            audit::note_denial(audit, peer, principal, &format!("{call}: {error}"));
         }
     }
 
@@ -446,7 +451,7 @@ impl Gate {
     }
 
     /// Compares the role of a caller with a scope.
-    fn check(&self, principal: Principal, scope: Scope) -> ApiResult<Principal> {
+    fn check(&self, principal: &Principal, scope: Scope) -> ApiResult<()> {
         if scope == Scope::ReadAll && principal.is_restricted() {
             self.count(Refused::Forbidden);
             return Err(ApiError::new(
@@ -457,7 +462,7 @@ impl Gate {
             ));
         }
         if principal.may(scope) {
-            return Ok(principal);
+            return Ok(());
         }
         match (principal.name(), principal.role()) {
             (Some(name), Some(role)) => {

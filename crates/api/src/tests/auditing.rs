@@ -294,6 +294,8 @@ async fn it_says_who_read_what_and_who_was_denied() {
     assert!(entry["start"].as_str().unwrap().starts_with("2020-01-01") && entry["end"].is_null());
     let denied = fixture.entries("event:=denied").await;
     assert!(denied.len() == 1 && denied[0]["call"].as_str().unwrap().contains("/api/v1/seal"));
+    assert_eq!(denied[0]["user"], "read-token");
+    assert_eq!(denied[0]["role"], "read");
     let changed = fixture.entries("event:=change").await;
     assert!(changed.len() == 1 && changed[0]["user"] == "operate-token", "{changed:?}");
 }
