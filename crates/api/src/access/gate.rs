@@ -23,8 +23,12 @@
 //! `COMPUTING_MAX` password hashes at a time, and at most `WAITING_MAX` requests wait for that;
 //! [`Attempts`] limits wrong passwords. An unknown name takes as long as a wrong password.
 //!
-//! Left out: a stream does not end with the session that started it; it continues until the client
-//! or the server closes it.
+//! A live tail or an export ends when its user or token is removed, or has other rights or another
+//! secret ([`Gate::on_revoked`]).
+//!
+//! Left out: a stream does not end with the session that started it, with the time of its token, or
+//! with what another system says of its user later; it continues until the client or the server
+//! closes it.
 
 mod changes;
 mod credentials;
@@ -95,12 +99,18 @@ struct Shared {
     key: hmac::Key,
     hides_audit: AtomicBool,
     tenants: OnceLock<Arc<Tenants>>,
+    /// Ends what callers began who may not go on.
+    revoked: OnceLock<Revoked>,
     cookie: String,
     is_https: bool,
     /// Whether only this machine can reach the listener.
     is_loopback: bool,
     refused: [AtomicU64; Refused::ALL.len()],
 }
+
+/// Ends what callers began for whom its argument is true: the name of a user or token, none where
+/// nobody had to log in.
+pub type Revoked = Box<dyn Fn(&dyn Fn(Option<&str>) -> bool) + Send + Sync>;
 
 /// The settings of the audit log.
 #[derive(Clone, Copy, Debug, Default)]
@@ -228,6 +238,7 @@ impl Gate {
             // the same host do not overwrite each other's cookies.
             hides_audit: AtomicBool::new(false),
             tenants: OnceLock::new(),
+            revoked: OnceLock::new(),
             cookie: format!("loginson_session_{}", address.port()),
             is_https,
             is_loopback,
@@ -344,6 +355,12 @@ impl Gate {
             }
             _ => Ok(OfTenants::default()),
         }
+    }
+
+    /// Calls `revoked` whenever users or tokens were removed, or have other rights or another
+    /// secret. Called once.
+    pub fn on_revoked(&self, revoked: Revoked) {
+        assert!(self.0.revoked.set(revoked).is_ok(), "it is set once");
     }
 
     /// The store is open: the audit log is written from now on.
