@@ -404,6 +404,11 @@ impl Gate {
         }
     }
 
+    /// Whether lines of the audit log are in the store, or may be, that a caller may not read.
+    pub fn hides_audit_from(&self, principal: &Principal) -> bool {
+        !self.restriction_of_rights(principal, Scope::Node).is_none()
+    }
+
     /// The limits of a caller's queries.
     fn limits(&self, principal: &Principal) -> UserLimits {
         let own = principal.rights.as_ref().map(|rights| rights.limits).unwrap_or_default();

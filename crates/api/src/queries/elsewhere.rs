@@ -30,7 +30,8 @@ use text::time::format_time;
 
 use super::queue::{belongs_to_another, check_restriction, unknown};
 use crate::access::audit;
-use crate::access::principal::{Caller, Role, Scope};
+use crate::access::gate::Gate;
+use crate::access::principal::{Caller, Scope};
 use crate::app::App;
 use crate::wire::error::{ApiError, ApiResult};
 use node::cluster::engines::{KnownQuery, OtherNode, OutOfReach};
@@ -67,8 +68,8 @@ impl<S: Send + Sync> FromRequestParts<S> for Asker {
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Asker, ApiError> {
         let caller = Caller::from_request_parts(parts, state).await?;
         let principal = &caller.principal;
-        // A node sees the audit log by shares, and not by calls of this scope.
-        let sees_all = principal.role() == Some(Role::Node) || principal.restriction.is_none();
+        let gate = parts.extensions.get::<Gate>();
+        let sees_all = gate.is_some_and(|gate| !gate.hides_audit_from(principal));
         let is_node = parts.headers.contains_key(HANDED_ON)
             && caller.audit.is_none()
             && principal.may(Scope::Node)
@@ -281,7 +282,7 @@ fn kept_there(node: &str, query: &KnownQuery) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::access::principal::Principal;
+    use crate::access::principal::{Principal, Role};
 
     fn asker(role: Role, name: &str, is_node: bool) -> Asker {
         let caller = Caller {

@@ -73,7 +73,7 @@ fn of(app: &App, name: &str) -> ApiResult<Rejects> {
 
 /// Refuses a caller that may not read the audit log the documents of a sink that may send it.
 fn check_audit(app: &App, caller: &Caller, name: &str) -> ApiResult<()> {
-    let sees_all = caller.principal.restriction.is_none();
+    let sees_all = !app.gate().hides_audit_from(&caller.principal);
     match sees_all || !app.pipeline()?.rejected().may_hold_audit(name) {
         true => Ok(()),
         false => Err(ApiError::new(
