@@ -23,12 +23,11 @@
 //! `COMPUTING_MAX` password hashes at a time, and at most `WAITING_MAX` requests wait for that;
 //! [`Attempts`] limits wrong passwords. An unknown name takes as long as a wrong password.
 //!
-//! A live tail or an export ends when its user or token is removed, or has other rights or another
-//! secret ([`Gate::on_revoked`]).
+//! A live tail or an export ends when its user or token is removed, has expired, or has other
+//! rights or another secret ([`Gate::on_revoked`]).
 //!
-//! Left out: a stream does not end with the session that started it, with the time of its token, or
-//! with what another system says of its user later; it continues until the client or the server
-//! closes it.
+//! Left out: a stream does not end with the session that started it, or with what another system
+//! says of its user later; it continues until the client or the server closes it.
 
 mod changes;
 mod credentials;
@@ -357,8 +356,8 @@ impl Gate {
         }
     }
 
-    /// Calls `revoked` whenever users or tokens were removed, or have other rights or another
-    /// secret. Called once.
+    /// Calls `revoked` whenever users or tokens were removed, have expired, or have other rights or
+    /// another secret. Called once.
     pub fn on_revoked(&self, revoked: Revoked) {
         assert!(self.0.revoked.set(revoked).is_ok(), "it is set once");
     }

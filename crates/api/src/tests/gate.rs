@@ -504,7 +504,10 @@ async fn a_tail_ends_with_the_rights_that_it_began_with() {
     };
     let read = fixture.call(tail(Role::Read), "").await;
     let operate = fixture.call(tail(Role::Operate), "").await;
-    assert_eq!((read.status(), operate.status()), (StatusCode::OK, StatusCode::OK));
+    let auditor = fixture.call(tail(Role::Auditor), "").await;
+    for begun in [&read, &operate, &auditor] {
+        assert_eq!(begun.status(), StatusCode::OK);
+    }
     let is_open = |client: &str| {
         let all = fixture.app.queue.list();
         all.iter().any(|info| info.client.starts_with(client) && !info.state.is_ended())
@@ -524,7 +527,16 @@ async fn a_tail_ends_with_the_rights_that_it_began_with() {
     while is_open("operate-token ") {
         tokio::task::yield_now().await;
     }
-    drop((read, operate));
+    for token in &mut access.tokens {
+        token.expires_s = Some(1);
+    }
+    fixture.app.gate().set_access(&access);
+    assert!(is_open("auditor-token "));
+    fixture.app.gate().end_expired();
+    while is_open("auditor-token ") {
+        tokio::task::yield_now().await;
+    }
+    drop((read, operate, auditor));
 }
 
 /// Prepares for filters of users: a principal's restriction applies together with those of the

@@ -20,6 +20,7 @@ use crate::access::principal::Principal;
 use crate::access::proxy::Proxy;
 use crate::access::rights::Rights;
 use crate::access::users::{AccessOptions, Token, User};
+use crate::wire::clock::now_ns;
 use crate::wire::error::{ApiError, ApiResult};
 
 /// Where users and tokens come from.
@@ -176,6 +177,20 @@ impl Gate {
         }
         kept.note_uses(&access.tokens);
         Ok(Changed { kept, all, result })
+    }
+
+    /// Ends what was begun by tokens that have expired since.
+    pub fn end_expired(&self) {
+        let (access, now_s) = (self.access(), now_ns() / 1_000_000_000);
+        let has_expired = |token: &Token| token.expires_s.is_some_and(|end_s| end_s <= now_s);
+        let Some(revoked) = self.0.revoked.get() else { return };
+        if access.tokens.iter().any(has_expired) {
+            let is_over = |name: Option<&str>| {
+                let token = name.and_then(|name| access.token(name));
+                token.is_some_and(has_expired)
+            };
+            revoked(&is_over);
+        }
     }
 
     /// Writes when tokens were used last, if that has changed. Blocks.
