@@ -153,6 +153,20 @@ fn views_in_catalog(options: &ApiOptions, engines: &Arc<Engines>) -> SavedViews 
     SavedViews::new(marks(Marks::DASHBOARDS), marks(Marks::LINKS), None, provided)
 }
 
+/// Ends the live tails and exports of callers for whom `is_over` is true: a user or token by its
+/// name, or whoever called when nobody had to log in.
+fn end_streams(queue: &QueryQueue, is_over: &dyn Fn(Option<&str>) -> bool) {
+    for info in queue.list() {
+        let is_stream = info.kind == query::TAIL || info.kind == query::EXPORT;
+        let name = info.client.split_once(' ').map(|(name, _)| name);
+        // A caller that names a tenant with each request has it behind the name.
+        let name = name.map(|name| name.split_once('/').map_or(name, |(name, _)| name));
+        if is_stream && !info.state.is_ended() && is_over(name) {
+            queue.cancel(info.id);
+        }
+    }
+}
+
 /// The phase of the server's life.
 pub(crate) enum Phase {
     Recovering,
@@ -297,6 +311,8 @@ impl App {
         }
         let first = self.jobs.set(jobs).is_ok();
         assert!(first, "the store is opened once");
+        let queue = self.queue.clone();
+        self.gate.on_revoked(Box::new(move |is_over| end_streams(&queue, is_over)));
         *self.phase.write().expect("nothing panics with it") = Phase::Running(pipeline);
         self.opened.send_replace(true);
     }

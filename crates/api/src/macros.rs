@@ -63,9 +63,9 @@ async fn save(
     Path(name): Path<String>,
     ParamsAndText(_, body): ParamsAndText,
 ) -> ApiResult {
-    let of = name.clone();
+    let (of, text) = (name.clone(), body.clone());
     change(&app, move |macros| macros.save(&of, &body)).await?;
-    audit::note(&caller, &format!("macro {name} saved"), "");
+    audit::note(&caller, &format!("macro {name} saved"), &text);
     Ok(Json(json!({ "name": name })).into_response())
 }
 

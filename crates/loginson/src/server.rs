@@ -273,14 +273,19 @@ fn share_access(gate: &Gate, engines: &Arc<Engines>) {
     }
 }
 
-/// Takes over users and tokens that were changed at other nodes of a cluster.
+/// Takes over users and tokens that were changed at other nodes of a cluster, and ends what expired
+/// tokens began.
 async fn look_for_changes(gate: Gate) {
     let mut said = String::new();
     loop {
         tokio::time::sleep(LOOK_EVERY).await;
         let looking = gate.clone();
-        let looked = tokio::task::spawn_blocking(move || looking.look_for_changes()).await;
-        let why = looked.map_err(|error| error.to_string()).flatten().err().unwrap_or_default();
+        let looked = tokio::task::spawn_blocking(move || {
+            looking.end_expired();
+            looking.look_for_changes()
+        });
+        let looked = looked.await.map_err(|error| error.to_string());
+        let why = looked.flatten().err().unwrap_or_default();
         if !why.is_empty() && why != said {
             tracing::warn!("changes of users and tokens at other nodes are not known: {why}");
         }

@@ -10,7 +10,7 @@
 use std::net::SocketAddr;
 
 use super::audit_log::{AuditLog, Entry};
-use super::principal::{Caller, Role};
+use super::principal::{Caller, Principal, Role};
 
 /// Characters that are shown of a client's text.
 const SHOWN_CHARS_MAX: usize = 500;
@@ -64,8 +64,9 @@ pub fn note_failure(audit: Option<AuditLog>, peer: SocketAddr, who: &str, why: &
 }
 
 /// Notes in the audit log that the role of a caller does not cover a call.
-pub fn note_denial(audit: &AuditLog, peer: SocketAddr, name: Option<&str>, call: &str) {
-    audit.add(of_name("denied", &format!("{call} is denied"), peer, name).with("call", call));
+pub fn note_denial(audit: &AuditLog, peer: SocketAddr, principal: &Principal, call: &str) {
+    let entry = of_name("denied", &format!("{call} is denied"), peer, principal.name());
+    audit.add(entry.with("role", principal.role().map(Role::name)).with("call", call));
 }
 
 /// The address, and the name if there is one.

@@ -23,8 +23,11 @@
 //! `COMPUTING_MAX` password hashes at a time, and at most `WAITING_MAX` requests wait for that;
 //! [`Attempts`] limits wrong passwords. An unknown name takes as long as a wrong password.
 //!
-//! Left out: a stream does not end with the session that started it; it continues until the client
-//! or the server closes it.
+//! A live tail or an export ends when its user or token is removed, has expired, or has other
+//! rights or another secret ([`Gate::on_revoked`]).
+//!
+//! Left out: a stream does not end with the session that started it, or with what another system
+//! says of its user later; it continues until the client or the server closes it.
 
 mod changes;
 mod credentials;
@@ -95,12 +98,18 @@ struct Shared {
     key: hmac::Key,
     hides_audit: AtomicBool,
     tenants: OnceLock<Arc<Tenants>>,
+    /// Ends what callers began who may not go on.
+    revoked: OnceLock<Revoked>,
     cookie: String,
     is_https: bool,
     /// Whether only this machine can reach the listener.
     is_loopback: bool,
     refused: [AtomicU64; Refused::ALL.len()],
 }
+
+/// Ends what callers began for whom its argument is true: the name of a user or token, none where
+/// nobody had to log in.
+pub type Revoked = Box<dyn Fn(&dyn Fn(Option<&str>) -> bool) + Send + Sync>;
 
 /// The settings of the audit log.
 #[derive(Clone, Copy, Debug, Default)]
@@ -176,10 +185,9 @@ pub async fn admit(scope: Scope, request: &mut Request) -> Result<(), Response> 
             let checked = identified.and_then(|mut principal| {
                 let of_tenants = gate.of_tenants(&principal, scope, request);
                 principal.tenants = of_tenants.as_ref().ok().cloned().unwrap_or_default();
-                let mut principal = gate
-                    .check(principal, scope)
-                    .and_then(|known| of_tenants.map(|_| known))
-                    .inspect_err(|error| gate.note_denial(request, error, peer))?;
+                gate.check(&principal, scope)
+                    .and_then(|()| of_tenants.map(drop))
+                    .inspect_err(|error| gate.note_denial(request, error, &principal, peer))?;
                 principal.name_tenant();
                 if scope != Scope::Ingest {
                     gate.0.audit.get().map_or(Ok(()), AuditLog::check)?;
@@ -229,6 +237,7 @@ impl Gate {
             // the same host do not overwrite each other's cookies.
             hides_audit: AtomicBool::new(false),
             tenants: OnceLock::new(),
+            revoked: OnceLock::new(),
             cookie: format!("loginson_session_{}", address.port()),
             is_https,
             is_loopback,
@@ -347,6 +356,12 @@ impl Gate {
         }
     }
 
+    /// Calls `revoked` whenever users or tokens were removed, have expired, or have other rights or
+    /// another secret. Called once.
+    pub fn on_revoked(&self, revoked: Revoked) {
+        assert!(self.0.revoked.set(revoked).is_ok(), "it is set once");
+    }
+
     /// The store is open: the audit log is written from now on.
     pub fn audit_to(&self, log: AuditLog) {
         assert!(self.0.audit.set(log).is_ok(), "the store is opened once");
@@ -388,6 +403,11 @@ impl Gate {
         }
     }
 
+    /// Whether lines of the audit log are in the store, or may be, that a caller may not read.
+    pub fn hides_audit_from(&self, principal: &Principal) -> bool {
+        !self.restriction_of_rights(principal, Scope::Node).is_none()
+    }
+
     /// The limits of a caller's queries.
     fn limits(&self, principal: &Principal) -> UserLimits {
         let own = principal.rights.as_ref().map(|rights| rights.limits).unwrap_or_default();
@@ -395,13 +415,19 @@ impl Gate {
     }
 
     /// Notes in the audit log that a call was denied, within the limit of its address.
-    fn note_denial(&self, request: &Request, error: &ApiError, peer: Option<SocketAddr>) {
+    fn note_denial(
+        &self,
+        request: &Request,
+        error: &ApiError,
+        principal: &Principal,
+        peer: Option<SocketAddr>,
+    ) {
         let (Some(audit), Some(peer)) = (self.0.audit.get(), peer) else { return };
         if error.status() == StatusCode::FORBIDDEN
             && self.0.logged.begin(peer.ip(), "denied").is_ok()
         {
             let call = format!("{} {}", request.method(), request.uri().path());
-            audit::note_denial(audit, peer, None, &format!("{call}: {error}"));
+            audit::note_denial(audit, peer, principal, &format!("{call}: {error}"));
         }
     }
 
@@ -446,7 +472,7 @@ impl Gate {
     }
 
     /// Compares the role of a caller with a scope.
-    fn check(&self, principal: Principal, scope: Scope) -> ApiResult<Principal> {
+    fn check(&self, principal: &Principal, scope: Scope) -> ApiResult<()> {
         if scope == Scope::ReadAll && principal.is_restricted() {
             self.count(Refused::Forbidden);
             return Err(ApiError::new(
@@ -457,7 +483,7 @@ impl Gate {
             ));
         }
         if principal.may(scope) {
-            return Ok(principal);
+            return Ok(());
         }
         match (principal.name(), principal.role()) {
             (Some(name), Some(role)) => {

@@ -12,7 +12,8 @@ use record::{Frame, FrameError, Numbers};
 use serde_json::json;
 use tokio::sync::Semaphore;
 
-use crate::access::principal::Scope;
+use crate::access::audit;
+use crate::access::principal::{Caller, Scope};
 use crate::access::routes::Routes;
 use crate::app::App;
 use crate::wire::body::read_whole;
@@ -42,6 +43,7 @@ async fn frames(State(app): State<Arc<App>>) -> ApiResult {
 /// from `first` to `last`.
 async fn fill(
     State(app): State<Arc<App>>,
+    caller: Caller,
     Path((collector, first, last)): Path<(String, u64, u64)>,
     request: Request,
 ) -> ApiResult {
@@ -78,6 +80,8 @@ async fn fill(
             )
         })?
         .map_err(|error| ApiError::unavailable(error.to_string()))?;
+    let what = format!("{kept} frames of collector {collector:08x} kept from another copy");
+    audit::note(&caller, &what, &format!("{first} to {last}"));
     Ok(Json(json!({ "kept": kept })).into_response())
 }
 

@@ -231,7 +231,10 @@ struct VisibleRows(Option<HashSet<LineId>>, Arc<Batch>);
 impl Seen {
     fn new(to: Option<Arc<query::Filter>>) -> ApiResult<Seen> {
         let of = |to: Arc<query::Filter>| Query::new((*to).clone(), Vec::new()).tail(&[]);
-        Ok(Seen { only: to.map(of).transpose().map_err(wrong_query)?, scratch: Scratch::default() })
+        let only = to.map(of).transpose().map_err(wrong_query)?;
+        // A filter that leaves out some of Loginson's own lines does not name the others.
+        let only = only.map(query::TailQuery::with_own);
+        Ok(Seen { only, scratch: Scratch::default() })
     }
 
     fn visible_rows(&mut self, batch: &Arc<Batch>) -> VisibleRows {
@@ -372,5 +375,36 @@ impl Show {
             row.insert(name.to_owned(), String::from_utf8_lossy(value).into());
         });
         Ok(Value::Object(row))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use query::Filter;
+    use record::{Format, FrameBuilder, Hints, Origin, Parser, ParserConfig, Transport};
+
+    use super::*;
+
+    /// A line of Loginson itself.
+    fn own_line(log_type: &str) -> Arc<Batch> {
+        let hints = Hints { log_type: Some(log_type.to_owned()), ..Hints::default() };
+        let internal = Origin::new(Transport::Internal, Format::Json, None);
+        let origin = Origin { hints: Arc::new(hints), ..internal };
+        let mut frame = FrameBuilder::new();
+        frame.push_line(&origin, 1, b"{\"user\":\"ann\"}", false);
+        let frame = Arc::new(frame.finish(1, 1).unwrap());
+        Arc::new(Parser::new(&ParserConfig::default()).unwrap().parse(frame))
+    }
+
+    #[test]
+    fn own_lines_are_seen_save_for_those_that_are_left_out() {
+        let may = |to: Filter, log_type: &str| {
+            let mut seen = Seen::new(Some(Arc::new(to))).unwrap();
+            seen.visible_rows(&own_line(log_type)).may(0)
+        };
+        assert!(may(Filter::without_audit(), "alert"));
+        assert!(may(Filter::without_audit(), "summary"));
+        assert!(!may(Filter::without_audit(), "audit"));
+        assert!(!may(Filter::without_own(), "alert"));
     }
 }

@@ -5,7 +5,9 @@
 //! Invariant: the node that is asked knows the caller, and decides what the caller may do. The node
 //! that has the query knows the other node alone, and lets it see and change every query; so a call
 //! that was handed on counts as such only from a caller that may ask for shares
-//! ([`Scope::Node`]) and sees all lines.
+//! ([`Scope::Node`]) and sees all lines, those of the audit log too, and never where there is an
+//! audit log: nodes of a cluster have none, and a person who writes the header of nodes would read
+//! past it.
 //!
 //! A node that does not answer is named, and so are the background queries that it told of before
 //! (`node::cluster::engines::QueriesOfNode`): their rows are on its disk alone.
@@ -28,6 +30,7 @@ use text::time::format_time;
 
 use super::queue::{belongs_to_another, check_restriction, unknown};
 use crate::access::audit;
+use crate::access::gate::Gate;
 use crate::access::principal::{Caller, Scope};
 use crate::app::App;
 use crate::wire::error::{ApiError, ApiResult};
@@ -65,9 +68,13 @@ impl<S: Send + Sync> FromRequestParts<S> for Asker {
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Asker, ApiError> {
         let caller = Caller::from_request_parts(parts, state).await?;
         let principal = &caller.principal;
+        let gate = parts.extensions.get::<Gate>();
+        let sees_all = gate.is_some_and(|gate| !gate.hides_audit_from(principal));
         let is_node = parts.headers.contains_key(HANDED_ON)
+            && caller.audit.is_none()
             && principal.may(Scope::Node)
-            && !principal.is_restricted();
+            && !principal.is_restricted()
+            && sees_all;
         Ok(Asker { caller, is_node })
     }
 }

@@ -5,6 +5,9 @@
 //! of its own run, be it in the background ([`run_time`]). Memory is limited by the settings of
 //! this node. Rows have no limit here: they are sent as they are found and none is kept, and the
 //! node that asks counts them.
+//!
+//! The restriction of the caller holds for whatever is sent: operators get nothing of the audit
+//! log, be it as a share, as a line by its id, or as the lines of frames.
 
 use std::io;
 use std::ops::ControlFlow;
@@ -18,8 +21,11 @@ use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::IntoResponse;
 use query::source::{Damages, Source, TimeRange};
-use query::{Outcome, Progress, RELAY, RunError, SHARE, SHARE_BYTES_MAX, SharePiece, answer_share};
-use record::{LineId, RowsWriter};
+use query::{
+    Outcome, Progress, Query, RELAY, Restriction, RunError, SHARE, SHARE_BYTES_MAX, Scratch,
+    SharePiece, TailQuery, answer_share,
+};
+use record::{Batch, LineId, RowsWriter};
 use serde_json::json;
 use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio::time::timeout;
@@ -49,6 +55,8 @@ const FRAMES_PIECE_BYTES: usize = 1 << 20;
 const CHECK_INTERVAL: Duration = Duration::from_millis(20);
 /// Characters of a query that the list of queries shows.
 const SHOWN_CHARS_MAX: usize = 4_096;
+/// Selects every line. Loginson's own are read only where their types are named.
+const EVERY_LINE: &str = "_type:in(summary, alert, audit) or *";
 
 /// The route of this file.
 pub fn routes() -> Routes<Arc<App>> {
@@ -89,7 +97,9 @@ async fn share(State(app): State<Arc<App>>, caller: Caller, request: Request) ->
     let kind = if request.relayed.is_some() { RELAY } else { SHARE };
     let mut pending = PendingQuery::new(&app, kind, &shown, &caller)?;
     pending.lines = LinesOf::ThisNode;
-    pending.context.restriction = caller.principal.restriction.clone();
+    let restriction = caller.principal.restriction.clone();
+    let mut visible = Visible::to(&restriction).map_err(ApiError::internal)?;
+    pending.context.restriction = restriction;
     pending.context.range = TimeRange { start_ns: request.start_ns, end_ns: request.end_ns };
     let limits = &mut pending.context.limits;
     limits.run_time = run_time(request.timeout(), &app.query_options());
@@ -168,7 +178,7 @@ async fn share(State(app): State<Arc<App>>, caller: Caller, request: Request) ->
             }
             if let Some(frames) = request.frames_wanted() {
                 let frames = frames.map_err(RunError::Failed)?;
-                return send_frames(&stored, frames, running, &sender);
+                return send_frames(&stored, frames, &mut visible, running, &sender);
             }
             let source = pieces.as_ref().map_or(running.source(), |pieces| pieces as &dyn Source);
             let left_out = pieces.as_ref().zip(damages.as_deref());
@@ -183,12 +193,13 @@ async fn share(State(app): State<Arc<App>>, caller: Caller, request: Request) ->
                 told.clone_from(&all);
                 pass(Message::LeftOut(all).encode().into(), &sender, running)
             };
-            let outcome = answer(&request, source, running, &mut |piece| match tell(running) {
+            let send = &mut |piece| match tell(running) {
                 ControlFlow::Continue(()) => {
                     pass(Message::Piece(piece).encode().into(), &sender, running)
                 }
                 flow => flow,
-            });
+            };
+            let outcome = answer(&request, source, &mut visible, running, send);
             if outcome.is_ok() {
                 let _ = tell(running);
                 let counts = Counts::of(&running.context.progress);
@@ -248,10 +259,46 @@ fn run_time(asked: Duration, own: &QueryOptions) -> Duration {
     asked.min(own.limits.run_time.max(own.background.run_time))
 }
 
+/// The lines that a caller may see.
+struct Visible {
+    /// Selects them; none: all.
+    only: Option<TailQuery>,
+    scratch: Scratch,
+}
+
+impl Visible {
+    /// What is left of all lines by a restriction.
+    fn to(restriction: &Restriction) -> Result<Visible, String> {
+        let only = match restriction.is_none() {
+            true => None,
+            false => {
+                let all = Query::parse(EVERY_LINE, 0).map_err(|error| error.to_string())?;
+                let seen = restriction.applied_to(all).map_err(|error| error.to_string())?;
+                Some(seen.tail(&[]).map_err(|error| error.to_string())?)
+            }
+        };
+        Ok(Visible { only, scratch: Scratch::default() })
+    }
+
+    /// Of each row of a batch, whether it may be sent.
+    fn rows(&mut self, batch: &Arc<Batch>) -> Vec<bool> {
+        let Some(only) = &self.only else { return vec![true; batch.len()] };
+        let mut visible = vec![false; batch.len()];
+        let selected = only.selected(batch, &mut self.scratch);
+        for index in 0..selected.len() {
+            if let Some((_, row)) = selected.line(index) {
+                visible[row as usize] = true;
+            }
+        }
+        visible
+    }
+}
+
 /// Carries out the share and sends its pieces.
 fn answer(
     request: &ShareRequest,
     source: &dyn Source,
+    visible: &mut Visible,
     running: &Running,
     send: &mut dyn FnMut(SharePiece) -> ControlFlow<()>,
 ) -> Result<Outcome, RunError> {
@@ -259,7 +306,9 @@ fn answer(
         let id = id.map_err(RunError::Failed)?;
         let batch = source.find(id)?;
         let row = batch.as_ref().and_then(|batch| batch.rows().find(|row| row.id() == id));
-        if let (Some(batch), Some(row)) = (&batch, row) {
+        if let (Some(batch), Some(row)) = (&batch, row)
+            && visible.rows(batch)[row.index() as usize]
+        {
             let mut writer = RowsWriter::default();
             writer.push(batch, &row);
             let _ = send(SharePiece::Lines(writer.take(), None));
@@ -280,10 +329,11 @@ fn answer(
     })
 }
 
-/// Sends all lines of some frames of a collector.
+/// Sends all lines of some frames of a collector that the caller may see.
 fn send_frames(
     stored: &Stored,
     FramesWanted { collector, range }: FramesWanted,
+    visible: &mut Visible,
     running: &Running,
     sender: &mpsc::Sender<Bytes>,
 ) -> Result<Outcome, RunError> {
@@ -295,7 +345,9 @@ fn send_frames(
     let is_wanted = |id: LineId| id.node == collector && (range.0..=range.1).contains(&id.sequence);
     let mut lines = 0;
     let read = stored.read_frames(collector, range, &mut |batch| {
-        for row in batch.rows().filter(|row| is_wanted(row.id())) {
+        let visible = visible.rows(batch);
+        let is_seen = |index: u32| visible[index as usize];
+        for row in batch.rows().filter(|row| is_wanted(row.id()) && is_seen(row.index())) {
             if !writer.push(batch, &row) {
                 send(&mut writer)?;
                 writer.push(batch, &row);

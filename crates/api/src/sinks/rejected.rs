@@ -71,6 +71,21 @@ fn of(app: &App, name: &str) -> ApiResult<Rejects> {
     })
 }
 
+/// Refuses a caller that may not read the audit log the documents of a sink that may send it.
+fn check_audit(app: &App, caller: &Caller, name: &str) -> ApiResult<()> {
+    let sees_all = !app.gate().hides_audit_from(&caller.principal);
+    match sees_all || !app.pipeline()?.rejected().may_hold_audit(name) {
+        true => Ok(()),
+        false => Err(ApiError::new(
+            StatusCode::FORBIDDEN,
+            format!(
+                "the sink '{name}' names a type of Loginson's own lines, so its documents may hold lines of the audit log, which \
+                 only an auditor may read; ask one"
+            ),
+        )),
+    }
+}
+
 /// Runs work on files.
 async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> ApiResult<T> + Send + 'static,
@@ -85,6 +100,7 @@ fn failed(error: &std::io::Error) -> ApiError {
 
 async fn list(
     State(app): State<Arc<App>>,
+    caller: Caller,
     headers: HeaderMap,
     Path(name): Path<String>,
     params: Params,
@@ -95,6 +111,9 @@ async fn list(
         return Err(ApiError::bad_request(message));
     }
     let rejects = of(&app, &name)?;
+    check_audit(&app, &caller, &name)?;
+    let what = format!("rejected documents of sink {name} read");
+    audit::note_reading(&caller, "rejected", &what, "");
     let engines = app.engines().filter(|_| !headers.contains_key(HANDED_ON));
     let listed = blocking(move || {
         let (documents, total) = rejected::list(&rejects, limit).map_err(|e| failed(&e))?;
@@ -193,7 +212,13 @@ async fn retry(State(app): State<Arc<App>>, caller: Caller, Path(name): Path<Str
     Ok((StatusCode::ACCEPTED, Json(begun.await?)).into_response())
 }
 
-async fn deliver(State(app): State<Arc<App>>, Path(name): Path<String>) -> ApiResult {
+async fn deliver(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Path(name): Path<String>,
+) -> ApiResult {
+    of(&app, &name)?;
+    audit::note(&caller, &format!("rejected documents of sink {name} are delivered again"), "");
     deliver_here(app, name).await
 }
 
@@ -240,8 +265,11 @@ fn take_over(rejects: &Rejects, node: &Node, name: &str) -> Result<bool, NodeErr
 }
 
 /// The oldest file of this node, for the one that delivers its documents again.
-async fn file(State(app): State<Arc<App>>, Path(name): Path<String>) -> ApiResult {
+async fn file(State(app): State<Arc<App>>, caller: Caller, Path(name): Path<String>) -> ApiResult {
     let rejects = of(&app, &name)?;
+    check_audit(&app, &caller, &name)?;
+    let what = format!("rejected documents of sink {name} read");
+    audit::note_reading(&caller, "rejected", &what, "");
     let read = blocking(move || rejected::oldest(&rejects, now_ns()).map_err(|e| failed(&e)));
     let body = match read.await? {
         None => json!({ "file": null, "lines": null }),
@@ -255,10 +283,12 @@ async fn file(State(app): State<Arc<App>>, Path(name): Path<String>) -> ApiResul
 /// Removes a file of this node, or without the parameter `file` all.
 async fn remove(
     State(app): State<Arc<App>>,
+    caller: Caller,
     Path(name): Path<String>,
     params: Params,
 ) -> ApiResult {
     let rejects = of(&app, &name)?;
+    audit::note(&caller, &format!("a file of rejected documents of sink {name} removed"), "");
     let file = params.get("file").map(str::to_owned);
     let done = blocking(move || {
         let done = match &file {

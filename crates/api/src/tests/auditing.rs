@@ -5,7 +5,10 @@ use std::collections::BTreeSet;
 use ::sinks::config::{DestinationOptions, Sink};
 use ::sinks::{FileOptions, FileRejectsOptions, Rotation, RunnerOptions};
 use axum::http::header::AUTHORIZATION;
+use node::cluster::message::{Message, ShareRequest};
+use node::cluster::node::HANDED_ON;
 use node::sinks::config::{Of, SinkOptions};
+use query::SharePiece;
 use serde_json::Value;
 
 use super::gate::{bearer, with_access};
@@ -172,6 +175,52 @@ async fn only_an_auditor_reads_it() {
     assert_eq!(fixture.as_role(Role::Read, "GET", &context).await.0, 404);
 }
 
+/// The lines of a share that a caller of that role asks for, as they travel between nodes.
+async fn share(fixture: &Fixture, role: Role, share: &ShareRequest) -> Vec<u8> {
+    let request = Request::post("/api/v1/shares").header("host", "localhost");
+    let request = request.header(AUTHORIZATION, bearer(role));
+    let body = Body::from(serde_json::to_vec(share).unwrap());
+    let answer = fixture.answer(request.body(body)).await;
+    assert_eq!(answer.status(), StatusCode::OK, "{}", role.name());
+    let body = to_bytes(answer.into_body(), usize::MAX).await.unwrap();
+    let (mut rest, mut lines) = (&body[..], Vec::new());
+    while !rest.is_empty() {
+        if let Message::Piece(SharePiece::Lines(piece, _)) = Message::read(&mut rest).unwrap() {
+            lines.extend(piece);
+        }
+    }
+    lines
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn operators_do_not_read_it_by_shares() {
+    let fixture = audited(ON);
+    let id_of = |line: &str| -> ::record::LineId {
+        let line: Value = serde_json::from_str(line).unwrap();
+        line["_line_id"].as_str().unwrap().parse().unwrap()
+    };
+    let found = |query: &str| format!("/select/logsql/query?include=_line_id&query={query}");
+    let of_audit = found("_type:=audit+user:=zebra");
+    let (_, lines) = fixture.as_role(Role::Auditor, "GET", &of_audit).await;
+    let secret = id_of(lines.lines().next().unwrap());
+    let (_, lines) = fixture.as_role(Role::Read, "GET", &found("app:shop")).await;
+    let sent = id_of(lines.lines().next().unwrap());
+    let time = Duration::from_secs(60);
+    let has = |bytes: &[u8], word: &str| {
+        bytes.windows(word.len()).any(|part| part == word.as_bytes())
+    };
+    for (role, sees) in [(Role::Node, true), (Role::Operate, false), (Role::Admin, false)] {
+        let of_line = share(&fixture, role, &ShareRequest::line(secret, time)).await;
+        assert_eq!(has(&of_line, SECRET), sees, "{}", role.name());
+        let of_line = share(&fixture, role, &ShareRequest::line(sent, time)).await;
+        assert!(has(&of_line, "a line"), "{}", role.name());
+        let frames = (secret.sequence, secret.sequence);
+        let frames = ShareRequest::frames(secret.node, frames, time);
+        let of_frames = share(&fixture, role, &frames).await;
+        assert!(sees || !has(&of_frames, SECRET), "{}", role.name());
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn administrators_read_it_if_configured() {
     let query = "/select/logsql/query?query=_type:=audit+user:=zebra";
@@ -211,6 +260,14 @@ async fn rows_of_an_auditor_s_background_query_are_the_auditor_s() {
         assert!(status == 403 && !rows.contains(SECRET), "{rows}");
         assert_eq!(fixture.as_role(role, "GET", &ids[1]).await.0, 200);
     }
+    // Nor does it help to write the header of calls that nodes hand on to each other.
+    for role in [Role::Node, Role::Operate, Role::Admin] {
+        let request = Request::get(ids[0].as_str()).header("host", "localhost");
+        let request = request.header(HANDED_ON, "1").header(AUTHORIZATION, bearer(role));
+        let answer = fixture.answer(request.body(Body::empty())).await;
+        assert_eq!(answer.status(), StatusCode::FORBIDDEN, "{}", role.name());
+        assert!(!text(answer).await.contains(SECRET));
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -237,6 +294,8 @@ async fn it_says_who_read_what_and_who_was_denied() {
     assert!(entry["start"].as_str().unwrap().starts_with("2020-01-01") && entry["end"].is_null());
     let denied = fixture.entries("event:=denied").await;
     assert!(denied.len() == 1 && denied[0]["call"].as_str().unwrap().contains("/api/v1/seal"));
+    assert_eq!(denied[0]["user"], "read-token");
+    assert_eq!(denied[0]["role"], "read");
     let changed = fixture.entries("event:=change").await;
     assert!(changed.len() == 1 && changed[0]["user"] == "operate-token", "{changed:?}");
 }
@@ -333,6 +392,21 @@ async fn a_sink_sends_it_if_its_filter_names_it() {
     assert_eq!(sent("both").iter().filter(|line| is_login(line)).count(), 1);
     let all = sent("all");
     assert!(all.len() == 2 && all.iter().all(|line| line["_type"] != "audit"), "{all:?}");
+    // What a destination rejects of it is read by an auditor alone.
+    for (role, name, expected) in [
+        (Role::Auditor, "audit", 200),
+        (Role::Read, "audit", 403),
+        (Role::Operate, "audit", 403),
+        (Role::Operate, "both", 403),
+        (Role::Admin, "both", 403),
+        (Role::Operate, "all", 200),
+    ] {
+        let path = format!("/api/v1/sinks/{name}/rejected");
+        let (status, answer) = fixture.as_role(role, "GET", &path).await;
+        assert_eq!(status, expected, "{name} as {}: {answer}", role.name());
+    }
+    let path = "/api/v1/sinks/audit/rejected/file";
+    assert_eq!(fixture.as_role(Role::Operate, "GET", path).await.0, 403);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

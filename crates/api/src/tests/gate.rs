@@ -495,6 +495,50 @@ async fn readers_touch_their_own_queries_alone() {
     assert_eq!(call("DELETE", of.clone(), bearer(Role::Operate)).await.status(), 200);
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_tail_ends_with_the_rights_that_it_began_with() {
+    let fixture = Fixture::new(with_access);
+    let tail = |role: Role| {
+        let request = Request::get("/select/logsql/tail?query=*");
+        request.header(AUTHORIZATION, bearer(role))
+    };
+    let read = fixture.call(tail(Role::Read), "").await;
+    let operate = fixture.call(tail(Role::Operate), "").await;
+    let auditor = fixture.call(tail(Role::Auditor), "").await;
+    for begun in [&read, &operate, &auditor] {
+        assert_eq!(begun.status(), StatusCode::OK);
+    }
+    let is_open = |client: &str| {
+        let all = fixture.app.queue.list();
+        all.iter().any(|info| info.client.starts_with(client) && !info.state.is_ended())
+    };
+    assert!(is_open("read-token ") && is_open("operate-token "));
+    let mut access = fixture.app.options.access.clone();
+    access.tokens.retain(|token| &*token.name != "read-token");
+    fixture.app.gate().set_access(&access);
+    while is_open("read-token ") {
+        tokio::task::yield_now().await;
+    }
+    assert!(is_open("operate-token "), "its token is as it was");
+    for token in access.tokens.iter_mut().filter(|token| &*token.name == "operate-token") {
+        token.rights = Arc::new(Role::Read.into());
+    }
+    fixture.app.gate().set_access(&access);
+    while is_open("operate-token ") {
+        tokio::task::yield_now().await;
+    }
+    for token in &mut access.tokens {
+        token.expires_s = Some(1);
+    }
+    fixture.app.gate().set_access(&access);
+    assert!(is_open("auditor-token "));
+    fixture.app.gate().end_expired();
+    while is_open("auditor-token ") {
+        tokio::task::yield_now().await;
+    }
+    drop((read, operate, auditor));
+}
+
 /// Prepares for filters of users: a principal's restriction applies together with those of the
 /// request.
 #[tokio::test]

@@ -3,19 +3,24 @@
 //! They are in files of the node that delivered them (`sinks/NAME-rejected…`). A sink that runs
 //! writes there, and so its files are changed under its lock alone; the files of a sink that runs
 //! elsewhere are left over from when it ran here.
+//!
+//! A sink whose filter or query names one of the types of Loginson's own lines may have sent lines
+//! of the audit log, and its rejected documents may hold them.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
+use query::macros::Callable;
+use query::{Filter, Query};
 use serde_json::Value;
 use sinks::config::Sink;
 use sinks::{
     Document, Fault, FileRejects, RejectStore, Rejected, rejected_document, rejected_lines,
 };
 
-use super::config::SinkOptions;
+use super::config::{Of, SinkOptions};
 use crate::process::stages::lock;
 
 /// Documents that a list has at most; of more, the number is told.
@@ -23,7 +28,13 @@ pub const LISTED_MAX: usize = 1_000;
 
 /// The rejected documents of all sinks of this node.
 pub struct RejectedDocuments {
-    sinks: BTreeMap<String, Arc<Mutex<FileRejects>>>,
+    sinks: BTreeMap<String, OfSink>,
+}
+
+/// The rejected documents of a sink.
+struct OfSink {
+    store: Arc<Mutex<FileRejects>>,
+    may_hold_audit: bool,
 }
 
 /// The store of a sink that runs.
@@ -51,13 +62,37 @@ impl RejectedDocuments {
     /// Those in `folder`, which need not exist.
     pub fn new(folder: &Path, sinks: &[SinkOptions]) -> RejectedDocuments {
         let store = |sink: &Sink| Arc::new(Mutex::new(sink.reject_store(folder)));
-        let sinks = sinks.iter().map(|options| (options.sink.name.clone(), store(&options.sink)));
+        let sinks = sinks.iter().map(|options| {
+            let store = store(&options.sink);
+            let may_hold_audit = may_hold_audit(&options.of);
+            (options.sink.name.clone(), OfSink { store, may_hold_audit })
+        });
         RejectedDocuments { sinks: sinks.collect() }
     }
 
     /// Those of a sink of the configuration.
     pub fn of(&self, sink: &str) -> Option<&Arc<Mutex<FileRejects>>> {
-        self.sinks.get(sink)
+        self.sinks.get(sink).map(|sink| &sink.store)
+    }
+
+    /// Whether those of a sink may hold lines of the audit log.
+    pub fn may_hold_audit(&self, sink: &str) -> bool {
+        self.sinks.get(sink).is_some_and(|sink| sink.may_hold_audit)
+    }
+}
+
+/// Whether what goes to a sink may be of the audit log. Programs do not read it.
+fn may_hold_audit(of: &Of) -> bool {
+    let (text, callable) = match of {
+        Of::Rows(_) => return false,
+        Of::Lines(filter) => (filter, Callable::None),
+        Of::Query { query, .. } => (query, Callable::Configured),
+    };
+    let Ok(query) = Query::parse_with(text, 0, callable) else { return true };
+    // Where no filter names one of Loginson's own types, leaving the audit log out changes nothing.
+    match query.restricted(&Filter::without_audit()) {
+        Ok(without) => without != query,
+        Err(_) => true,
     }
 }
 
@@ -138,5 +173,33 @@ pub fn documents(file: &Path) -> Result<Vec<Document>, String> {
             file.display()
         )),
         false => Ok(documents),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn what_names_the_audit_log_may_hold_it() {
+        let query = |query: &str| {
+            let (every, delay) = (Duration::from_secs(60), Duration::from_secs(10));
+            Of::Query { query: query.to_owned(), every, delay }
+        };
+        for (of, expected) in [
+            (Of::Rows(vec!["audit".to_owned()]), false),
+            (Of::Lines("*".to_owned()), false),
+            (Of::Lines("app:audit".to_owned()), false),
+            (Of::Lines("!_type:=audit".to_owned()), false),
+            (Of::Lines("_type:=audit".to_owned()), true),
+            (Of::Lines("_type:in(audit, json) or level:error".to_owned()), true),
+            (query("* | stats by (user) count() n"), false),
+            (query("_type:=audit | stats by (user) count() n"), true),
+            (query("user:in(_type:=audit | fields user) | stats count() n"), true),
+        ] {
+            assert_eq!(may_hold_audit(&of), expected, "{of:?}");
+        }
     }
 }

@@ -247,7 +247,7 @@ impl Stored {
         &self,
         node: u32,
         range: (u64, u64),
-        each: &mut dyn FnMut(&Batch) -> ControlFlow<()>,
+        each: &mut dyn FnMut(&Arc<Batch>) -> ControlFlow<()>,
     ) -> Result<(), SourceError> {
         for unit in self.store.units_of_frames(node, range).map_err(source_error)? {
             if let Some(damage) = unit.damage() {

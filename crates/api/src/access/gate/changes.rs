@@ -18,7 +18,9 @@ use crate::access::limits::UserLimits;
 use crate::access::oidc::Providers;
 use crate::access::principal::Principal;
 use crate::access::proxy::Proxy;
+use crate::access::rights::Rights;
 use crate::access::users::{AccessOptions, Token, User};
+use crate::wire::clock::now_ns;
 use crate::wire::error::{ApiError, ApiResult};
 
 /// Where users and tokens come from.
@@ -177,6 +179,20 @@ impl Gate {
         Ok(Changed { kept, all, result })
     }
 
+    /// Ends what was begun by tokens that have expired since.
+    pub fn end_expired(&self) {
+        let (access, now_s) = (self.access(), now_ns() / 1_000_000_000);
+        let has_expired = |token: &Token| token.expires_s.is_some_and(|end_s| end_s <= now_s);
+        let Some(revoked) = self.0.revoked.get() else { return };
+        if access.tokens.iter().any(has_expired) {
+            let is_over = |name: Option<&str>| {
+                let token = name.and_then(|name| access.token(name));
+                token.is_some_and(has_expired)
+            };
+            revoked(&is_over);
+        }
+    }
+
     /// Writes when tokens were used last, if that has changed. Blocks.
     pub fn save_uses(&self) {
         let mut sources = self.sources();
@@ -206,7 +222,8 @@ impl Gate {
     }
 
     /// Sessions stay, except those of users that are no more, or have another password, and those
-    /// of providers and directories whose settings changed.
+    /// of providers and directories whose settings changed. What users and tokens began that may
+    /// not go on ends.
     pub(super) fn replace(&self, access: &AccessOptions) {
         let before = self.access();
         let after = Arc::new(Access::new(access, Some(&before)));
@@ -223,6 +240,13 @@ impl Gate {
                 }
             }
         });
+        if let Some(revoked) = self.0.revoked.get() {
+            let is_over = |name: Option<&str>| match name {
+                Some(name) => !after.lets_go_on(name, &before),
+                None => before.is_off && !after.is_off,
+            };
+            revoked(&is_over);
+        }
     }
 }
 
@@ -258,8 +282,33 @@ impl Access {
         }
     }
 
+    /// Whether what a caller began under `before` may go on: a user or a token of that name has the
+    /// same secret and sees the same. Those of other systems are not known here.
+    fn lets_go_on(&self, name: &str, before: &Access) -> bool {
+        let sees_same = |now: &Rights, then: &Rights| {
+            now.role == then.role
+                && now.filter == then.filter
+                && now.hidden == then.hidden
+                && now.tenant == then.tenant
+        };
+        if let Some(then) = before.user(name) {
+            return self.user(name).is_some_and(|now| {
+                now.user.hash == then.user.hash && sees_same(&now.user.rights, &then.user.rights)
+            });
+        }
+        let Some(then) = before.token(name) else { return true };
+        self.token(name).is_some_and(|now| {
+            let was_it = now.previous.is_some_and(|(digest, _)| digest == then.digest);
+            (now.digest == then.digest || was_it) && sees_same(&now.rights, &then.rights)
+        })
+    }
+
+    fn token(&self, name: &str) -> Option<&Token> {
+        self.tokens.iter().find(|token| *token.name == *name)
+    }
+
     pub(super) fn has_name(&self, name: &str) -> bool {
-        self.user(name).is_some() || self.tokens.iter().any(|token| *token.name == *name)
+        self.user(name).is_some() || self.token(name).is_some()
     }
 
     pub(super) fn user(&self, name: &str) -> Option<&Known> {
