@@ -8,6 +8,7 @@ use anyhow::{Context, Result, anyhow, bail};
 use clap::Args;
 use indicatif::ProgressBar;
 use node::storage::backup::destination::{self, Address, Destination, Keep, Progress};
+use platform::{Clock, RealClock};
 use serde_json::json;
 use text::size::show_bytes;
 
@@ -217,8 +218,9 @@ pub fn verify(args: &VerifyArgs) -> Result<()> {
 pub fn prune(args: &PruneArgs) -> Result<()> {
     let destination = args.place.open()?;
     let by = "`loginson backup prune`";
-    let pruned =
-        destination::prune(&destination, by, args.keep.as_ref(), &args.name, args.dry_run)?;
+    let now_ns = RealClock::new().now_ns();
+    let keep = args.keep.as_ref().map(|keep| (keep, now_ns));
+    let pruned = destination::prune(&destination, by, keep, &args.name, args.dry_run)?;
     for name in &pruned.deleted {
         println!("{name}");
     }

@@ -276,7 +276,7 @@ fn a_kill_at_any_step_leaves_whole_backups_and_work_that_resumes() {
         let keep: Keep = "1d".parse().unwrap();
         let attempt = world
             .send_to(&dying, "new", 1, &[A, B, MORE])
-            .and_then(|_| prune(&dying, "test", Some(&keep), &[], false));
+            .and_then(|_| prune(&dying, "test", Some((&keep, i64::MAX)), &[], false));
         // What has a list is whole, at every moment.
         assert_eq!(world.faults(None), [""; 0], "after {calls} calls");
         let names: Vec<_> = world.at().backups().unwrap().into_iter().map(|b| b.name).collect();
@@ -290,7 +290,7 @@ fn a_kill_at_any_step_leaves_whole_backups_and_work_that_resumes() {
         // The next one goes on: pieces that were sent are not sent again, and what the killed one
         // left is deleted.
         world.send("later", 2, &[A, B, MORE]);
-        let pruned = prune(&world.at(), "test", Some(&keep), &[], false).unwrap();
+        let pruned = prune(&world.at(), "test", Some((&keep, i64::MAX)), &[], false).unwrap();
         assert_eq!(pruned.kept, ["later"], "after {calls} calls");
         world.check_restored("later", &[A, B, MORE]);
         let left = world.objects.list("here/", None, 100).unwrap();
@@ -385,10 +385,10 @@ fn backups_are_deleted_by_name_and_age() {
     }
     let to = world.at();
     let keep: Keep = "2d".parse().unwrap();
-    let planned = prune(&to, "x", Some(&keep), &[], true).unwrap();
+    let planned = prune(&to, "x", Some((&keep, i64::MAX)), &[], true).unwrap();
     assert_eq!((planned.deleted.len(), planned.pieces, planned.bytes), (2, 2, 12));
     assert_eq!(world.at().backups().unwrap().len(), 4);
-    assert_eq!(prune(&to, "x", Some(&keep), &[], false).unwrap(), planned);
+    assert_eq!(prune(&to, "x", Some((&keep, i64::MAX)), &[], false).unwrap(), planned);
     assert_eq!(prune(&to, "x", None, &["day3".into()], false).unwrap().pieces, 1);
     let error = prune(&to, "x", None, &["day3".into()], false).unwrap_err().to_string();
     assert!(error.contains("no backup 'day3'"), "{error}");
