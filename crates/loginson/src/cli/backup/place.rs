@@ -150,7 +150,8 @@ pub fn list(args: &PlaceArgs, json: bool) -> Result<()> {
     if !destination.holds_backups()? {
         bail!("{destination} holds no backups; check its name");
     }
-    for backup in destination.backups()? {
+    let (readable, faults) = destination.readable()?;
+    for backup in readable {
         if json {
             let told = json!({
                 "name": backup.name,
@@ -170,6 +171,9 @@ pub fn list(args: &PlaceArgs, json: bool) -> Result<()> {
                 show_bytes(backup.bytes)
             );
         }
+    }
+    if !faults.is_empty() {
+        bail!("{}", escaped(&faults.join("; ")));
     }
     Ok(())
 }

@@ -376,6 +376,29 @@ fn damage_is_named() {
 }
 
 #[test]
+fn a_list_that_is_damaged_does_not_end_backups_of_parts() {
+    let world = World::new();
+    let to = world.at();
+    let send_rows = |name: &str, day: i64| {
+        let heading = Heading { name, created_ns: FIRST_NS + day * DAY, store: 7, by: "test" };
+        let body = Box::new(b"rows".to_vec());
+        let part = Part { name: CLUSTER_CATALOG.to_owned(), lines: None, body };
+        send_parts(&to, &heading, vec![part], &mut || Ok(()), &Progress::default()).unwrap()
+    };
+    for (day, name) in ["one", "three", "two"].into_iter().enumerate() {
+        send_rows(name, day as i64);
+    }
+    let list = "here/backups/two.json";
+    world.objects.delete(list).unwrap();
+    world.objects.put_new(list, &b"damaged".to_vec()).unwrap();
+    assert_eq!(send_rows("four", 3).bytes_sent, 0, "the piece is there");
+    let (readable, faults) = to.readable().unwrap();
+    let names: Vec<_> = readable.into_iter().map(|backup| backup.name).collect();
+    assert_eq!(names, ["one", "three", "four"]);
+    assert!(faults.len() == 1 && faults[0].contains("backups/two.json"), "{faults:?}");
+}
+
+#[test]
 fn backups_are_deleted_by_name_and_age() {
     let world = World::new();
     for day in 0..4 {
