@@ -203,6 +203,9 @@ fn list_of_server(args: &ListArgs) -> Result<()> {
     for backup in answer["backups"].as_array().into_iter().flatten() {
         show(text(backup, "path"), text(backup, "created"), number(backup, "lines"));
     }
+    for backup in answer["damaged"].as_array().into_iter().flatten() {
+        show_damaged(text(backup, "name"), text(backup, "why"));
+    }
     let state = &answer["destination"];
     let (to, last) = (crate::cli::terminal::escaped(text(state, "to")), &state["last"]);
     match (state.is_null(), last.is_null()) {
@@ -220,10 +223,12 @@ fn list_of_server(args: &ListArgs) -> Result<()> {
 fn at_rest(args: &BackupArgs, data_dir: &Path) -> Result<()> {
     let backups = args.to.clone().unwrap_or_else(|| data_dir.join(BACKUPS_FOLDER));
     if args.list {
-        for manifest in backup::list(&backups)? {
+        let found = backup::list(&backups)?;
+        for manifest in found.readable {
             let path = backups.join(&manifest.name);
             show(&path.display().to_string(), &manifest.created, manifest.lines);
         }
+        found.damaged.iter().for_each(|(name, why)| show_damaged(name, why));
         return Ok(());
     }
     if let Some(name) = &args.delete {
@@ -293,6 +298,11 @@ fn number(value: &Value, name: &str) -> u64 {
 fn show(path: &str, created: &str, lines: u64) {
     let escaped = crate::cli::terminal::escaped;
     println!("{}  {}  {lines} lines", escaped(path), escaped(created));
+}
+
+fn show_damaged(name: &str, why: &str) {
+    let escaped = crate::cli::terminal::escaped;
+    eprintln!("the backup '{}' cannot be used: {}", escaped(name), escaped(why));
 }
 
 fn tell(lines: u64, files: u64, linked: u64, copied: u64) {

@@ -34,6 +34,7 @@ use segment::{Origin, read_segment};
 use store::{AtRest, RestSegment, SegmentKind, SegmentState, Store};
 
 use crate::data_dir::{BACKUPS_FOLDER, STATE_FILES, STATE_FOLDERS, create_dirs, is_state};
+use crate::process::log::one_line;
 pub use manifest::{MANIFEST_FILE, Manifest, ManifestFile};
 pub use restore::{check_restored, fetch_directory, finish_restore, restore, verify_backup};
 use text::size::show_bytes;
@@ -235,22 +236,35 @@ fn piece_at_rest(disk: &dyn Disk, segment: &RestSegment) -> Result<Piece> {
     Ok(Piece { path, kind: segment.kind, lines, copied })
 }
 
-/// The backups in a directory, by name. Other entries are skipped.
-pub fn list(backups: &Path) -> Result<Vec<Manifest>> {
+/// The backups in a directory.
+#[derive(Debug, Default)]
+pub struct Listed {
+    /// Those whose lists can be read, by name.
+    pub readable: Vec<Manifest>,
+    /// Names of the others, which may have lines all the same, and why they cannot be used.
+    pub damaged: Vec<(String, String)>,
+}
+
+/// The backups in a directory. Other entries are skipped.
+pub fn list(backups: &Path) -> Result<Listed> {
     let entries = match fs::read_dir(backups) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Listed::default()),
         entries => entries.with_context(|| format!("cannot list {}", backups.display()))?,
     };
-    let mut found = Vec::new();
+    let mut found = Listed::default();
     for entry in entries {
         let path = entry?.path();
         let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
         if check_name(name).is_ok() && path.join(MANIFEST_FILE).exists() {
-            // The name is that of the directory, which an operator may have changed.
-            found.push(Manifest { name: name.to_owned(), ..Manifest::read(&path)? });
+            match Manifest::read(&path) {
+                // The name is that of the directory, which an operator may have changed.
+                Ok(read) => found.readable.push(Manifest { name: name.to_owned(), ..read }),
+                Err(error) => found.damaged.push((name.to_owned(), one_line(&error))),
+            }
         }
     }
-    found.sort_by(|a, b| a.name.cmp(&b.name));
+    found.readable.sort_by(|a, b| a.name.cmp(&b.name));
+    found.damaged.sort();
     Ok(found)
 }
 
@@ -557,6 +571,22 @@ mod tests {
         }
         assert_eq!(state_files_bytes(data_dir), 110);
         assert_eq!(state_folders_bytes(data_dir).unwrap(), (1 << 40) + 1_000);
+    }
+
+    #[test]
+    fn a_damaged_list_hides_no_other_backup() {
+        let directory = tempfile::tempdir().unwrap();
+        for name in ["c", "b", "a"] {
+            let backup = directory.path().join(name);
+            fs::create_dir(&backup).unwrap();
+            Manifest::new(name, 0, Vec::new(), 0, 0).write(&backup).unwrap();
+        }
+        fs::write(directory.path().join("b").join(MANIFEST_FILE), "{").unwrap();
+        let found = list(directory.path()).unwrap();
+        let names: Vec<&str> = found.readable.iter().map(|read| read.name.as_str()).collect();
+        assert_eq!(names, ["a", "c"]);
+        let [(name, why)] = &found.damaged[..] else { panic!("{found:?}") };
+        assert!(name == "b" && why.contains("backup.json is damaged"), "{name}: {why}");
     }
 
     #[test]
