@@ -147,7 +147,7 @@ fn send(args: &SendArgs) -> Result<()> {
     let disk = args.key.disk(data_dir)?;
     tell_missing(&*disk, data_dir)?;
     let snapshot = Snapshot::take(&backups, &name, |folder| {
-        backup::of_directory(&disk, data_dir, folder, &name, now_ns)
+        backup::of_directory(&disk, data_dir, folder, &name, now_ns, &mut tell_damaged)
     })?;
     let by = format!("`loginson backup send` of {}", data_dir.display());
     let sent = watched("sending", |progress| {
@@ -241,7 +241,7 @@ fn at_rest(args: &BackupArgs, data_dir: &Path) -> Result<()> {
     let name = args.name.clone().unwrap_or_else(|| backup::name_of_time(now_ns));
     let disk = args.key.disk(data_dir)?;
     tell_missing(&*disk, data_dir)?;
-    let made = backup::of_directory(&disk, data_dir, &backups, &name, now_ns)?;
+    let made = backup::of_directory(&disk, data_dir, &backups, &name, now_ns, &mut tell_damaged)?;
     println!("{}", backups.join(&made.name).display());
     tell(made.lines, made.files.len() as u64, made.files_linked, made.bytes_copied);
     Ok(())
@@ -260,6 +260,11 @@ fn tell_missing(disk: &dyn Disk, data_dir: &Path) -> Result<()> {
     Ok(())
 }
 
+/// Tells of a segment that is damaged.
+fn tell_damaged(why: &str) {
+    eprintln!("loginson: {}", crate::cli::terminal::escaped(why));
+}
+
 fn by_server(args: &BackupArgs) -> Result<()> {
     let client = Client::new(&args.server)?;
     let failure =
@@ -268,6 +273,9 @@ fn by_server(args: &BackupArgs) -> Result<()> {
         let answer = client.get_json("/api/v1/backups")?;
         for backup in answer["backups"].as_array().into_iter().flatten() {
             show(text(backup, "path"), text(backup, "created"), number(backup, "lines"));
+        }
+        for backup in answer["damaged"].as_array().into_iter().flatten() {
+            show_damaged(text(backup, "name"), text(backup, "why"));
         }
         return Ok(());
     }

@@ -187,13 +187,15 @@ fn state_folder_files(data_dir: &Path) -> Result<Vec<String>> {
 }
 
 /// Makes a backup, in `backups`, of a data directory at rest; on another file system everything is
-/// copied.
+/// copied. `damaged` is told a sentence for each sealed segment that cannot be read: the backup has
+/// its file as it is.
 pub fn of_directory(
     disk: &Arc<dyn Disk>,
     data_dir: &Path,
     backups: &Path,
     name: &str,
     now_ns: i64,
+    damaged: &mut dyn FnMut(&str),
 ) -> Result<Manifest> {
     let rest = AtRest::open(&**disk, data_dir)?;
     if let Some(fault) = &rest.catalog_fault {
@@ -209,15 +211,28 @@ pub fn of_directory(
     backup.state_files(data_dir)?;
     backup.state_folders(data_dir)?;
     for segment in &rest.segments {
-        backup.take(&piece_at_rest(&**disk, segment)?)?;
+        backup.take(&piece_at_rest(&**disk, segment, damaged)?)?;
     }
     backup.finish(now_ns)
 }
 
-fn piece_at_rest(disk: &dyn Disk, segment: &RestSegment) -> Result<Piece> {
+fn piece_at_rest(
+    disk: &dyn Disk,
+    segment: &RestSegment,
+    damaged: &mut dyn FnMut(&str),
+) -> Result<Piece> {
     let path = segment.path.clone();
     let (lines, copied) = match segment.kind {
-        SegmentKind::Sealed => (SealedFile::open(disk, &path)?.footer().lines(), None),
+        SegmentKind::Sealed => match SealedFile::open(disk, &path) {
+            Ok(file) => (file.footer().lines(), None),
+            Err(error) => {
+                damaged(&format!(
+                    "segment {} cannot be read: {error}; the backup has its file as it is",
+                    segment.id
+                ));
+                (segment.listed.as_ref().map_or(0, |listed| listed.lines), None)
+            }
+        },
         SegmentKind::Hot => {
             let contents = read_segment(disk, &path, segment.id, segment.limit())?;
             let lines = contents.frames.iter().map(|entry| u64::from(entry.lines)).sum();
@@ -571,6 +586,21 @@ mod tests {
         }
         assert_eq!(state_files_bytes(data_dir), 110);
         assert_eq!(state_folders_bytes(data_dir).unwrap(), (1 << 40) + 1_000);
+    }
+
+    #[test]
+    fn a_damaged_segment_is_in_the_backup_as_it_is() {
+        let directory = tempfile::tempdir().unwrap();
+        let (data_dir, backups) = (directory.path().join("data"), directory.path().join("backups"));
+        fs::create_dir_all(data_dir.join(store::SEGMENTS_DIR)).unwrap();
+        fs::write(data_dir.join("segments/1.sealed"), "no segment").unwrap();
+        let disk: Arc<dyn Disk> = Arc::new(platform::RealDisk);
+        let mut told = Vec::new();
+        let mut damaged = |why: &str| told.push(why.to_owned());
+        let made = of_directory(&disk, &data_dir, &backups, "one", 0, &mut damaged).unwrap();
+        assert_eq!((made.files.len(), made.lines, told.len()), (1, 0, 1), "{told:?}");
+        assert!(told[0].starts_with("segment 1 cannot be read: "), "{told:?}");
+        assert_eq!(fs::read(backups.join("one/segments/1.sealed")).unwrap(), b"no segment");
     }
 
     #[test]
