@@ -1,8 +1,9 @@
 //! A file that is appended to in whole pieces, and renamed when it is large or old.
 //!
 //! The file `NAME.EXT` is current. A rotated file is `NAME-20260102T030405Z-0001.EXT`, with `.gz`
-//! if compressed: the time of the rotation, and a number that makes the name unique. Names sort by
-//! time.
+//! if compressed: the time of the rotation, and a number that makes the name unique. Names are in
+//! the order of rotations: where the clock was set back, a file has the time of the one before it,
+//! and the next number.
 //!
 //! Invariants: a piece is in the file as a whole or not at all, because a failed write is cut off
 //! again, and so is an incomplete last line when the file is opened. [`RotatingFile::append`]
@@ -49,6 +50,14 @@ struct Open {
     file: File,
     bytes: u64,
     begun_ns: i64,
+}
+
+/// A rotated file, in the order of rotations.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct Rotated {
+    time: String,
+    number: u64,
+    path: PathBuf,
 }
 
 /// A rotated file is about to be deleted: the callback may count its lines.
@@ -98,21 +107,20 @@ impl RotatingFile {
         open.bytes > 0 && (is_old || open.bytes + more_bytes > self.rotation.file_bytes_max)
     }
 
-    /// A name for a rotated file that no file has.
-    fn free_path(&self, now_ns: i64) -> PathBuf {
+    /// A name for a rotated file behind those of all others.
+    fn free_path(&self, now_ns: i64) -> io::Result<PathBuf> {
         let time = compact(now_ns);
-        let mut number = 1;
-        loop {
-            let path = self.rotated_path(&format!("{time}-{number:04}"));
-            if !path.exists() && !gz(&path).exists() {
-                return path;
-            }
-            number += 1;
-        }
+        let time = time.strip_suffix('Z').unwrap_or(&time);
+        let newest = self.beside("")?.pop();
+        let (time, number) = match &newest {
+            Some(newest) if newest.time.as_str() >= time => (&*newest.time, newest.number + 1),
+            _ => (time, 1),
+        };
+        Ok(self.rotated_path(&format!("{time}Z-{number:04}")))
     }
 
     fn move_current(&self, now_ns: i64) -> io::Result<PathBuf> {
-        let rotated = self.free_path(now_ns);
+        let rotated = self.free_path(now_ns)?;
         fs::rename(&self.path, &rotated)?;
         sync_folder(&self.path)?;
         Ok(rotated)
@@ -147,7 +155,7 @@ impl RotatingFile {
 
     /// Removes what a crash left of files that were being made: their lines are still elsewhere.
     fn remove_partial(&self) -> io::Result<()> {
-        self.beside(PARTIAL)?.iter().try_for_each(|path| remove_if_there(path))
+        self.beside(PARTIAL)?.iter().try_for_each(|partial| remove_if_there(&partial.path))
     }
 
     /// Rotates the current file whatever its size, and compresses nothing. From then on the rotated
@@ -169,7 +177,7 @@ impl RotatingFile {
     /// at the next rotation.
     pub fn adopt(&mut self, lines: &[u8], now_ns: i64) -> io::Result<()> {
         let write = |mut file: File| file.write_all(lines).map(|()| file);
-        make(&self.free_path(now_ns), write)
+        make(&self.free_path(now_ns)?, write)
     }
 
     /// Removes a rotated file, durably. One that is gone is no error.
@@ -180,11 +188,11 @@ impl RotatingFile {
 
     /// The rotated files, oldest first.
     pub fn rotated_files(&self) -> io::Result<Vec<PathBuf>> {
-        self.beside("")
+        Ok(self.beside("")?.into_iter().map(|rotated| rotated.path).collect())
     }
 
     /// The files whose names are those of rotated files with `suffix` behind them, oldest first.
-    fn beside(&self, suffix: &str) -> io::Result<Vec<PathBuf>> {
+    fn beside(&self, suffix: &str) -> io::Result<Vec<Rotated>> {
         let (stem, extension) = self.name_parts();
         let start = format!("{stem}-");
         let mut found = Vec::new();
@@ -195,15 +203,8 @@ impl RotatingFile {
             let name = name.strip_suffix(".gz").unwrap_or(name);
             let middle =
                 name.strip_prefix(&start).and_then(|name| name.strip_suffix(extension.as_str()));
-            // 20260102T030405Z-0001
-            let is_ours = middle.is_some_and(|middle| {
-                middle.len() >= 21
-                    && middle.is_char_boundary(15)
-                    && middle[15..].starts_with("Z-")
-                    && middle.bytes().all(|b| b.is_ascii_digit() || b"TZ-".contains(&b))
-            });
-            if is_ours {
-                found.push(path);
+            if let Some((time, number)) = middle.and_then(rotation) {
+                found.push(Rotated { time: time.to_owned(), number, path });
             }
         }
         found.sort();
@@ -290,6 +291,17 @@ fn make(path: &Path, write: impl FnOnce(File) -> io::Result<File>) -> io::Result
     sync_folder(path)
 }
 
+/// Time and number in the name of a rotated file, `20260102T030405Z-0001`.
+fn rotation(middle: &str) -> Option<(&str, u64)> {
+    let (time, number) = middle.split_once("Z-")?;
+    let is_time = time.len() == 15 && time.bytes().all(|b| b.is_ascii_digit() || b == b'T');
+    let is_number = number.len() >= 4 && number.bytes().all(|b| b.is_ascii_digit());
+    if !is_time || !is_number {
+        return None;
+    }
+    Some((time, number.parse().ok()?))
+}
+
 fn remove_if_there(path: &Path) -> io::Result<()> {
     match fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
@@ -349,6 +361,35 @@ mod tests {
         assert!(compress(&path).is_err());
         assert_eq!(names(folder.path()), ["out.jsonl", "out.jsonl.gz"]);
         assert_eq!(fs::read(&path).unwrap(), b"a line\n");
+    }
+
+    #[test]
+    fn a_clock_that_is_set_back_does_not_delete_the_newest_file() {
+        const DAY_NS: i64 = 86_400_000_000_000;
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("out.jsonl");
+        let before = rotating(&path).rotation;
+        let rotation = Rotation { rotated_files_max: Some(2), is_compressed: false, ..before };
+        let mut file = RotatingFile::new(path, rotation);
+        let mut deleted = Vec::new();
+        for (line, day) in [(1, 300), (2, 300), (3, 1), (4, 1), (5, 301)] {
+            let mut deleting = |path: &Path| deleted.push(fs::read_to_string(path).unwrap());
+            file.append(format!("line {line}\n").as_bytes(), day * DAY_NS, &mut deleting).unwrap();
+        }
+        assert_eq!(deleted, ["line 1\n", "line 2\n"]);
+        let kept = file.rotated_files().unwrap();
+        let kept: Vec<_> = kept.iter().map(|path| fs::read_to_string(path).unwrap()).collect();
+        assert_eq!(kept, ["line 3\n", "line 4\n"]);
+    }
+
+    #[test]
+    fn names_of_rotated_files_are_read() {
+        let time = "20260102T030405";
+        assert_eq!(rotation(&format!("{time}Z-0001")), Some((time, 1)));
+        assert_eq!(rotation(&format!("{time}Z-10000")), Some((time, 10_000)));
+        for other in ["", "notes", "20260102T030405Z-1", "20260102T030405Z-0001-x", "2026Z-0001"] {
+            assert_eq!(rotation(other), None, "{other}");
+        }
     }
 
     #[test]

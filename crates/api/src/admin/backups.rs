@@ -35,9 +35,12 @@ async fn list(State(app): State<Arc<App>>) -> ApiResult {
     let found = blocking(move || {
         let backups = app.options.store.data_dir.join(BACKUPS_FOLDER);
         let found = backup::list(&backups).map_err(internal)?;
-        Ok(found.iter().map(|manifest| shown(&app, manifest)).collect::<Vec<_>>())
+        let readable: Vec<Value> = found.readable.iter().map(|one| shown(&app, one)).collect();
+        let damaged = found.damaged.iter().map(|(name, why)| json!({ "name": name, "why": why }));
+        Ok((readable, damaged.collect::<Vec<_>>()))
     });
-    let body = json!({ "backups": found.await?, "destination": destination });
+    let (readable, damaged) = found.await?;
+    let body = json!({ "backups": readable, "damaged": damaged, "destination": destination });
     Ok(Json(body).into_response())
 }
 

@@ -145,10 +145,13 @@ async fn begin(
     Ok((StatusCode::ACCEPTED, Json(body)).into_response())
 }
 
-/// The names of the backups of this server, which keep the lines.
+/// The names of the backups of this server, which keep the lines; also if their lists are damaged.
 fn backups_with_lines(dir: &std::path::Path) -> Vec<String> {
     match backup::list(dir) {
-        Ok(found) => found.into_iter().map(|manifest| manifest.name).collect(),
+        Ok(found) => {
+            let readable = found.readable.into_iter().map(|manifest| manifest.name);
+            readable.chain(found.damaged.into_iter().map(|(name, _)| name)).collect()
+        }
         Err(error) => {
             tracing::warn!("a deletion cannot name the backups: {error:#}");
             Vec::new()

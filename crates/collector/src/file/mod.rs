@@ -106,7 +106,7 @@ pub enum FileError {
     },
     /// The checkpoint is unusable.
     #[error(
-        "cannot read {}, the checkpoint of followed files: {why}; remove it to read the files from their beginning",
+        "cannot read {}, the checkpoint of followed files or of the journal: {why}; remove it to read them from their beginning",
         path.display()
     )]
     Checkpoint {

@@ -60,6 +60,10 @@ const COMPLAINTS_BYTES_MAX: usize = 4096;
 const CHECKPOINT_IDLE_MS: u64 = 10_000;
 /// When no entry arrived for this long, the remaining recalled entries are not expected any more.
 const RECALL_QUIET_MS: u64 = 60_000;
+/// Name of the checkpoint.
+const CHECKPOINT_FILE: &str = "journald.checkpoint";
+/// Checkpoint version that this code writes, and the only one it reads.
+const VERSION: u32 = 1;
 /// The type of the lines.
 const LOG_TYPE: &str = "journald";
 
@@ -129,14 +133,19 @@ impl JournalSource {
     ) -> Result<JournalSource, FileError> {
         let recall = recall.unwrap_or(Box::new(NoRecall));
         let board = Arc::<Mutex<JournalStatus>>::default();
-        let slot = Slot::new(&config.data_dir, "journald.checkpoint");
+        let slot = Slot::new(&config.data_dir, CHECKPOINT_FILE);
         let checkpoint: Option<Checkpoint> = slot.read(&*disk)?;
+        if let Some(found) = checkpoint.as_ref().filter(|found| found.version != VERSION) {
+            let found = found.version;
+            let why = format!("it has version {found}, but this program reads version {VERSION}");
+            return Err(FileError::Checkpoint { path: config.data_dir.join(CHECKPOINT_FILE), why });
+        }
         let (sequence, cursor) = match checkpoint {
             Some(checkpoint) => (checkpoint.sequence, checkpoint.cursor),
             None => {
                 // Set before the first entry is delivered: entries in later frames can be recalled.
                 let sequence = deliver.mark();
-                let first = Checkpoint { version: 1, sequence, cursor: None };
+                let first = Checkpoint { version: VERSION, sequence, cursor: None };
                 slot.write(&*disk, &first)?;
                 (sequence, None)
             }
@@ -494,7 +503,7 @@ impl Reader {
             return;
         }
         self.checkpoint_idle_ns = now_ns + CHECKPOINT_IDLE_MS * 1_000_000;
-        let checkpoint = Checkpoint { version: 1, sequence, cursor: self.cursor.clone() };
+        let checkpoint = Checkpoint { version: VERSION, sequence, cursor: self.cursor.clone() };
         if let Err(error) = self.slot.write(&*self.disk, &checkpoint)
             && let Some(held_back) = self.limit.pass()
         {

@@ -48,6 +48,10 @@ impl Rig {
     }
 
     fn start(&self) -> JournalSource {
+        self.try_start().unwrap()
+    }
+
+    fn try_start(&self) -> Result<JournalSource, FileError> {
         let config = JournalConfig {
             program: self.dir.path().join("journalctl"),
             units: Vec::new(),
@@ -62,7 +66,6 @@ impl Rig {
             Arc::new(RealDisk),
             Some(Box::new(self.keeper.clone())),
         )
-        .unwrap()
     }
 
     /// Runs until all entries are kept.
@@ -74,8 +77,12 @@ impl Rig {
 
     /// Simulates a crash before the next checkpoint: all durable entries are behind the cursor.
     fn forget(&self) {
-        let slot = Slot::new(self.dir.path(), "journald.checkpoint");
-        slot.write(&RealDisk, &Checkpoint { version: 1, sequence: 0, cursor: None }).unwrap();
+        self.write_checkpoint(VERSION);
+    }
+
+    fn write_checkpoint(&self, version: u32) {
+        let slot = Slot::new(self.dir.path(), CHECKPOINT_FILE);
+        slot.write(&RealDisk, &Checkpoint { version, sequence: 0, cursor: None }).unwrap();
     }
 
     /// The numbers of the entries that are kept, sorted.
@@ -117,6 +124,15 @@ fn lost_entries_are_read_again_and_kept_ones_are_not_repeated() {
     let _source = rig.start();
     rig.append(1);
     rig.check_once();
+}
+
+#[test]
+fn a_checkpoint_of_another_version_is_not_used() {
+    let rig = Rig::new();
+    rig.write_checkpoint(VERSION + 1);
+    let error = rig.try_start().err().unwrap().to_string();
+    assert!(error.contains("journald.checkpoint") && error.contains("has version 2"), "{error}");
+    assert!(error.contains("remove it"), "{error}");
 }
 
 #[test]

@@ -167,15 +167,23 @@ impl Directory {
                     DirectoryError::Damaged { path, reason }
                 })?
             }
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Content {
-                version: 1,
-                node: fastrand::u32(1..),
-                key: fastrand::u64(..),
-                starts: 0,
-                reserved: BTreeMap::new(),
-                stripes: BTreeMap::new(),
-                places: Vec::new(),
-            },
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                if has_frames(&*disk, dir).map_err(DirectoryError::io(dir, "list"))? {
+                    // Stores take them from no other identity, and would refuse all frames.
+                    let reason = "it is not there, and frames of its collector wait beside it";
+                    let reason = reason.to_owned();
+                    return Err(DirectoryError::Damaged { path, reason });
+                }
+                Content {
+                    version: 1,
+                    node: fastrand::u32(1..),
+                    key: fastrand::u64(..),
+                    starts: 0,
+                    reserved: BTreeMap::new(),
+                    stripes: BTreeMap::new(),
+                    places: Vec::new(),
+                }
+            }
             Err(error) => return Err(DirectoryError::io(&path, "open")(error)),
         };
         content.starts += 1;
@@ -298,6 +306,23 @@ impl Directory {
     }
 }
 
+/// Whether a spool directory, or one of those of its copies, has files of frames.
+fn has_frames(disk: &dyn Disk, dir: &Path) -> io::Result<bool> {
+    let is_spooled = |name: &String| name.ends_with(".hot");
+    let names = disk.list(dir)?;
+    if names.iter().any(is_spooled) {
+        return Ok(true);
+    }
+    for copy in names.iter().filter(|name| name.starts_with("copy-")) {
+        match disk.list(&dir.join(copy)) {
+            Ok(names) if names.iter().any(is_spooled) => return Ok(true),
+            Err(error) if error.kind() != io::ErrorKind::NotADirectory => return Err(error),
+            _ => {}
+        }
+    }
+    Ok(false)
+}
+
 #[cfg(test)]
 mod tests {
     use platform::SimDisk;
@@ -385,6 +410,27 @@ mod tests {
         let mut directory = start(&[a], &[]);
         directory.claim_place(a, 9).unwrap();
         assert!(directory.claim_place(b, 8).is_err());
+    }
+
+    #[test]
+    fn frames_that_wait_keep_the_identity_of_their_collector() {
+        let dir = tempfile::tempdir().unwrap();
+        let open = || Directory::open(Arc::new(platform::RealDisk), dir.path());
+        drop(open().unwrap());
+        let copy = dir.path().join("copy-1-store-1");
+        std::fs::create_dir(&copy).unwrap();
+        std::fs::write(dir.path().join("copy-notes"), "no directory").unwrap();
+        for waiting in [dir.path().join("1.hot"), copy.join("7-00000000-1.hot")] {
+            std::fs::write(&waiting, "frames").unwrap();
+            open().unwrap();
+            std::fs::remove_file(dir.path().join(FILE)).unwrap();
+            let error = open().err().unwrap().to_string();
+            assert!(error.contains("node.json: it is not there"), "{error}");
+            assert!(error.contains("restore the file"), "{error}");
+            assert!(!dir.path().join(FILE).exists());
+            std::fs::remove_file(&waiting).unwrap();
+            open().unwrap();
+        }
     }
 
     #[test]

@@ -147,7 +147,7 @@ fn send(args: &SendArgs) -> Result<()> {
     let disk = args.key.disk(data_dir)?;
     tell_missing(&*disk, data_dir)?;
     let snapshot = Snapshot::take(&backups, &name, |folder| {
-        backup::of_directory(&disk, data_dir, folder, &name, now_ns)
+        backup::of_directory(&disk, data_dir, folder, &name, now_ns, &mut tell_damaged)
     })?;
     let by = format!("`loginson backup send` of {}", data_dir.display());
     let sent = watched("sending", |progress| {
@@ -203,6 +203,9 @@ fn list_of_server(args: &ListArgs) -> Result<()> {
     for backup in answer["backups"].as_array().into_iter().flatten() {
         show(text(backup, "path"), text(backup, "created"), number(backup, "lines"));
     }
+    for backup in answer["damaged"].as_array().into_iter().flatten() {
+        show_damaged(text(backup, "name"), text(backup, "why"));
+    }
     let state = &answer["destination"];
     let (to, last) = (crate::cli::terminal::escaped(text(state, "to")), &state["last"]);
     match (state.is_null(), last.is_null()) {
@@ -220,10 +223,12 @@ fn list_of_server(args: &ListArgs) -> Result<()> {
 fn at_rest(args: &BackupArgs, data_dir: &Path) -> Result<()> {
     let backups = args.to.clone().unwrap_or_else(|| data_dir.join(BACKUPS_FOLDER));
     if args.list {
-        for manifest in backup::list(&backups)? {
+        let found = backup::list(&backups)?;
+        for manifest in found.readable {
             let path = backups.join(&manifest.name);
             show(&path.display().to_string(), &manifest.created, manifest.lines);
         }
+        found.damaged.iter().for_each(|(name, why)| show_damaged(name, why));
         return Ok(());
     }
     if let Some(name) = &args.delete {
@@ -236,7 +241,7 @@ fn at_rest(args: &BackupArgs, data_dir: &Path) -> Result<()> {
     let name = args.name.clone().unwrap_or_else(|| backup::name_of_time(now_ns));
     let disk = args.key.disk(data_dir)?;
     tell_missing(&*disk, data_dir)?;
-    let made = backup::of_directory(&disk, data_dir, &backups, &name, now_ns)?;
+    let made = backup::of_directory(&disk, data_dir, &backups, &name, now_ns, &mut tell_damaged)?;
     println!("{}", backups.join(&made.name).display());
     tell(made.lines, made.files.len() as u64, made.files_linked, made.bytes_copied);
     Ok(())
@@ -255,6 +260,11 @@ fn tell_missing(disk: &dyn Disk, data_dir: &Path) -> Result<()> {
     Ok(())
 }
 
+/// Tells of a segment that is damaged.
+fn tell_damaged(why: &str) {
+    eprintln!("loginson: {}", crate::cli::terminal::escaped(why));
+}
+
 fn by_server(args: &BackupArgs) -> Result<()> {
     let client = Client::new(&args.server)?;
     let failure =
@@ -263,6 +273,9 @@ fn by_server(args: &BackupArgs) -> Result<()> {
         let answer = client.get_json("/api/v1/backups")?;
         for backup in answer["backups"].as_array().into_iter().flatten() {
             show(text(backup, "path"), text(backup, "created"), number(backup, "lines"));
+        }
+        for backup in answer["damaged"].as_array().into_iter().flatten() {
+            show_damaged(text(backup, "name"), text(backup, "why"));
         }
         return Ok(());
     }
@@ -293,6 +306,11 @@ fn number(value: &Value, name: &str) -> u64 {
 fn show(path: &str, created: &str, lines: u64) {
     let escaped = crate::cli::terminal::escaped;
     println!("{}  {}  {lines} lines", escaped(path), escaped(created));
+}
+
+fn show_damaged(name: &str, why: &str) {
+    let escaped = crate::cli::terminal::escaped;
+    eprintln!("the backup '{}' cannot be used: {}", escaped(name), escaped(why));
 }
 
 fn tell(lines: u64, files: u64, linked: u64, copied: u64) {

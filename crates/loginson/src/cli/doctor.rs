@@ -170,8 +170,16 @@ fn backups(dir: &Path, options: Option<&BackupOptions>) -> Option<Finding> {
             format!("{error:#}"),
             "run this as the user of the server",
         )),
-        Ok(list) => {
-            let newest = list.iter().map(|manifest| manifest.created.as_str()).max();
+        Ok(found) if !found.damaged.is_empty() => {
+            let whys: Vec<&str> = found.damaged.iter().map(|(_, why)| why.as_str()).collect();
+            Some(Finding::warning(
+                "backup",
+                whys.join("; "),
+                "run this as the user of the server; if it is damaged, delete it and make another",
+            ))
+        }
+        Ok(found) => {
+            let newest = found.readable.iter().map(|manifest| manifest.created.as_str()).max();
             Some(status::backup(newest, &format_time(RealClock::new().now_ns())))
         }
     }

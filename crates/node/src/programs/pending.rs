@@ -1,7 +1,8 @@
 //! The buckets of a program that have lines which its rows do not count yet.
 //!
 //! Buckets are numbered ([`Buckets`]). They are kept as ranges, each with the time at which it is
-//! due. A bucket that fails is due again after a pause that doubles.
+//! due. A bucket that fails is due again after a pause that doubles. Times come from the wall clock:
+//! one that is further ahead than any wait shows that the clock was set back, and is over.
 //!
 //! Invariants:
 //! - A noted bucket stays until it was taken and its rows are durable: nothing is forgotten. At the
@@ -130,7 +131,8 @@ impl PendingBuckets {
         if let Some((start, end)) = self.taken.take() {
             self.put_back(start, end, now_ns);
         }
-        if self.paused_until_ns <= now_ns {
+        let left_ns = self.paused_until_ns.saturating_sub(now_ns);
+        if left_ns <= 0 || left_ns > PROGRAM_PAUSE_MAX_S * SECOND_NS {
             self.taken = self.take_due(now_ns, buckets_max);
         }
         self.taken
@@ -163,7 +165,13 @@ impl PendingBuckets {
     }
 
     fn take_due(&mut self, now_ns: i64, buckets_max: i64) -> Option<(i64, i64)> {
-        let is_due = |(_, range): &(&i64, &Range)| range.due_ns <= now_ns;
+        let wait_ns = self.buckets.width_ns.saturating_add(self.delay_ns);
+        let wait_max_ns = wait_ns.max(BUCKET_PAUSE_MAX_S * SECOND_NS);
+        let is_over = |range: &Range| {
+            let left_ns = range.due_ns.saturating_sub(now_ns);
+            left_ns <= 0 || left_ns > wait_max_ns
+        };
+        let is_due = |(_, range): &(&i64, &Range)| is_over(range);
         self.takes_oldest = !self.takes_oldest;
         let mut due = self.ranges.iter();
         let found = if self.takes_oldest { due.find(is_due) } else { due.rfind(is_due) };
@@ -172,14 +180,14 @@ impl PendingBuckets {
         let mut start = found;
         while let Some((&before, range)) = self.ranges.range(..start).next_back()
             && range.end == start
-            && range.due_ns <= now_ns
+            && is_over(range)
             && found.saturating_sub(before) < buckets_max
         {
             start = before;
         }
         let mut end = start;
         while end.saturating_sub(start) < buckets_max
-            && let Some(range) = self.ranges.get(&end).copied().filter(|r| r.due_ns <= now_ns)
+            && let Some(range) = self.ranges.get(&end).copied().filter(is_over)
         {
             self.ranges.remove(&end);
             let until = range.end.min(start.saturating_add(buckets_max));
@@ -309,9 +317,26 @@ mod tests {
     fn what_is_put_back_waits_and_what_was_noted_meanwhile_does_not() {
         let mut pending = none();
         pending.note(5, 0);
-        pending.put_back(3, 8, i64::MAX);
+        pending.put_back(3, 8, 1001 * S);
         assert_eq!(take(&mut pending, 1000 * S, 8), Some((5, 6)));
         assert_eq!(pending.ranges().collect::<Vec<_>>(), [(3, 5), (6, 8)]);
+    }
+
+    #[test]
+    fn a_clock_that_was_set_back_does_not_end_the_program() {
+        const YEAR_NS: i64 = 365 * 86_400 * S;
+        let mut pending = none();
+        pending.note(5, YEAR_NS);
+        pending.fail(7, YEAR_NS);
+        pending.pause(9, YEAR_NS);
+        assert_eq!(take(&mut pending, YEAR_NS, 8), None);
+        assert_eq!(take(&mut pending, 1000 * S, 8), Some((5, 6)));
+        assert_eq!(take(&mut pending, 1000 * S, 8), Some((7, 8)));
+        // What was noted by the right clock waits as ever.
+        pending.note(100, 1000 * S);
+        pending.pause(9, 1000 * S);
+        assert_eq!(take(&mut pending, 1059 * S, 8), None);
+        assert_eq!(take(&mut pending, 1060 * S, 8), Some((100, 101)));
     }
 
     #[test]

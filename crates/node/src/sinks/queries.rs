@@ -1,7 +1,8 @@
 //! Results of a query, run over each interval after its end.
 //!
 //! The cursor is the end of the last interval that was delivered. Intervals that passed while the
-//! server was down are made up for, the last thousand of them.
+//! server was down are made up for, the last thousand of them. A cursor in the future is one of a
+//! clock that was set back: the query goes on with the interval that is under way.
 //!
 //! Relative times in the query refer to the last nanosecond of each interval, so that `_time:5m`
 //! selects all lines of an interval of five minutes.
@@ -77,13 +78,18 @@ impl QueryFeed {
                 let read = text.strip_prefix("q1-").and_then(|number| number.parse().ok());
                 read.ok_or_else(|| format!("'{text}' is no cursor of a query"))?
             }
-            None => now_ns.div_euclid(every_ns) * every_ns,
+            None => begin_of(now_ns, every_ns),
         };
         parsed(query, now_ns)?;
         let delay_ns = delay.as_nanos() as i64;
         let query = query.to_owned();
         Ok(QueryFeed { queried, clock, query, every_ns, delay_ns, done_ns, stopped })
     }
+}
+
+/// The beginning of the interval of an instant.
+fn begin_of(ns: i64, every_ns: i64) -> i64 {
+    ns.div_euclid(every_ns) * every_ns
 }
 
 /// The query, as it reads at a time.
@@ -99,7 +105,15 @@ impl Feed for QueryFeed {
             tracing::warn!(
                 "a query of a sink makes up for the last {INTERVALS_MAX} intervals only"
             );
-            self.done_ns = oldest_ns.div_euclid(self.every_ns) * self.every_ns;
+            self.done_ns = begin_of(oldest_ns, self.every_ns);
+        }
+        // By less than an interval, it waits.
+        if self.done_ns.saturating_sub(now_ns) > self.every_ns {
+            tracing::warn!(
+                "the clock was set back: a query of a sink goes on with the interval that is under \
+                 way, and delivers intervals again that were delivered before"
+            );
+            self.done_ns = begin_of(now_ns, self.every_ns);
         }
         let end_ns = self.done_ns.saturating_add(self.every_ns);
         if end_ns.saturating_add(self.delay_ns) > now_ns {
@@ -264,6 +278,28 @@ mod tests {
             assert!(feed.next().unwrap().is_none(), "{query}");
         }
     }
+
+    #[test]
+    fn a_clock_that_is_set_back_does_not_end_the_query() {
+        const HOUR_NS: i64 = 3_600 * SECOND_NS;
+        let lines = lines(&sent(), (0..3).map(|minute| START_S + 60 * minute));
+        let (mut feed, clock) = feed(vec![lines], "* | stats count() n");
+        clock.set_ahead_ns(HOUR_NS);
+        while feed.next().unwrap().is_some() {}
+        assert_eq!(feed.cursor(), format!("q1-{}", START_S * SECOND_NS + HOUR_NS));
+        clock.set_ahead_ns(-HOUR_NS);
+        clock.advance_ns(30 * SECOND_NS);
+        assert!(feed.next().unwrap().is_none());
+        assert_eq!(feed.cursor(), format!("q1-{}", START_S * SECOND_NS));
+        clock.advance_ns(30 * SECOND_NS);
+        let batch = feed.next().unwrap().unwrap();
+        assert_eq!(batch.documents[0].field("n"), Some(&Value::from(1)));
+        // A small step repeats nothing.
+        clock.set_ahead_ns(-SECOND_NS);
+        assert!(feed.next().unwrap().is_none());
+        assert_eq!(feed.cursor(), batch.cursor);
+    }
+
     #[test]
     fn a_query_that_names_the_audit_log_reads_it() {
         let hints = Hints { log_type: Some("audit".to_owned()), ..Hints::default() };

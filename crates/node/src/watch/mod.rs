@@ -39,6 +39,8 @@ pub use options::WatchOptions;
 
 /// A watch that is so far behind leaves minutes out.
 const BEHIND_MAX_NS: i64 = 10 * MINUTE_NS;
+/// A minute is waited for no longer than this and the delay, unless the clock was set back.
+const AHEAD_MAX_NS: i64 = 3 * MINUTE_NS;
 /// How often the fields are chosen anew. After a start it is a minute, and doubles up to this: the
 /// store of a new server is empty, and its senders come one after the other.
 const FIELDS_EVERY_NS: i64 = 60 * MINUTE_NS;
@@ -235,6 +237,15 @@ impl Watcher {
     }
 
     fn run(&self) {
+        while self.watch() {
+            tracing::warn!("the clock was set back: what stands out is learnt anew");
+            lock(&self.shared).phase = Phase::LearnsPast;
+        }
+    }
+
+    /// Learns, and judges minutes until the end; true once the clock was set back, so that minutes
+    /// come again that were judged.
+    fn watch(&self) -> bool {
         // The minute in which the server started was not received whole.
         let mut next_ns = minute_of(self.clock.now_ns()) + MINUTE_NS;
         let mut at = Loop::default();
@@ -244,7 +255,7 @@ impl Watcher {
             let board = self.past(next_ns - MINUTE_NS, &mut at);
             if self.stop.is_requested() {
                 // The next start learns from the whole past.
-                return;
+                return false;
             }
             lock(&self.shared).board = board;
         }
@@ -252,7 +263,11 @@ impl Watcher {
         at.kept_at_ns = next_ns;
         while !self.stop.is_requested() {
             let now_ns = self.clock.now_ns();
-            let due_ns = next_ns + MINUTE_NS + text::duration::ns(self.options.delay);
+            let delay_ns = text::duration::ns(self.options.delay);
+            let due_ns = next_ns + MINUTE_NS + delay_ns;
+            if due_ns - now_ns > AHEAD_MAX_NS + delay_ns {
+                return true;
+            }
             if now_ns < due_ns {
                 self.clock.wait(Duration::from_nanos((due_ns - now_ns).unsigned_abs()), &self.stop);
                 continue;
@@ -267,6 +282,7 @@ impl Watcher {
             next_ns += MINUTE_NS;
         }
         self.keep();
+        false
     }
 
     /// Counts and judges the minute that begins at `minute_ns`.

@@ -232,3 +232,29 @@ fn a_board_that_is_damaged_or_old_is_learnt_anew() {
     assert!(watcher.kept.read(NOW_NS + 2 * MINUTE_NS).is_some());
     assert!(watcher.kept.read(NOW_NS + 15 * 1_440 * MINUTE_NS).is_none());
 }
+
+/// A clock that is set back by a day whenever a minute is waited for.
+struct SetBack(AtomicI64);
+
+impl Clock for SetBack {
+    fn now_ns(&self) -> i64 {
+        self.0.load(Relaxed)
+    }
+
+    fn wait(&self, _time: Duration, _stop: &Stop) {
+        self.0.fetch_sub(1_440 * MINUTE_NS, Relaxed);
+    }
+}
+
+#[test]
+fn a_clock_that_is_set_back_does_not_end_the_watch() {
+    let fixture = Fixture::new();
+    let clock = Box::new(SetBack(AtomicI64::new(NOW_NS)));
+    let watcher = Watcher { clock, ..fixture.watcher(NOW_NS) };
+    // It would wait for a day.
+    assert!(watcher.watch());
+    assert_eq!(watcher.told().totals.minutes, 0);
+    assert!(watcher.kept.read(NOW_NS).is_none(), "what was learnt of the future is not kept");
+    watcher.stop.request();
+    assert!(!watcher.watch());
+}

@@ -3,7 +3,8 @@
 //!
 //! Of the due times that passed while no node ran, the newest is sent, late; the mail says so. An
 //! attempt that fails is repeated up to [`ATTEMPTS_MAX`] times, unless a newer due time comes. A
-//! due time is noted as done after its mail was taken, so a crash between the two sends it again.
+//! due time is noted as done after its mail was taken, so a crash between the two sends it again;
+//! a clock that was set back by more than an hour may do so, too.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -63,8 +64,8 @@ pub async fn run(app: Arc<App>) {
         let now_s = now_s();
         let mut due: Vec<(Due, Schedule)> = Vec::new();
         for (tenant, dashboard, schedule) in &known.all {
-            let newest = times::newest(&schedule.wanted, now_s);
-            let Some(slot) = newest.filter(|slot| *slot > schedule.state.done_s) else { continue };
+            let slot = times::unsent(&schedule.wanted, schedule.state.done_s, now_s);
+            let Some(slot) = slot else { continue };
             let key = (*tenant, dashboard.clone(), schedule.id.clone(), slot);
             let waits = attempts.get(&key).is_some_and(|(_, until)| Instant::now() < *until);
             if !waits {
@@ -142,7 +143,10 @@ pub async fn keep(
         // It may have been deleted or changed meanwhile.
         if let Some(one) = all.iter_mut().find(|one| one.id == id) {
             let state = &mut one.state;
-            state.done_s = state.done_s.max(done_s.unwrap_or_default());
+            state.done_s = match done_s {
+                Some(done_s) if times::is_ahead(state.done_s, now_s) => done_s,
+                done_s => state.done_s.max(done_s.unwrap_or_default()),
+            };
             match error {
                 None => (state.sent_s, state.error, state.error_s) = (Some(now_s), None, None),
                 Some(error) => (state.error, state.error_s) = (Some(error), Some(now_s)),

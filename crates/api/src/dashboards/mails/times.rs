@@ -10,6 +10,8 @@ use node::saved_views::mails::{Every, Wanted};
 
 /// Days that are looked at for a due time: more than the longest month.
 const DAYS_MAX: i32 = 40;
+/// A clock that is set back by less than this repeats no mail.
+const SET_BACK_S: i64 = 3_600;
 
 /// The time zone of an IANA name.
 ///
@@ -54,6 +56,18 @@ pub fn newest(wanted: &Wanted, now_s: i64) -> Option<i64> {
     let days = std::iter::successors(Some(today.tomorrow().ok()?), |day| day.yesterday().ok());
     let due = days.take(DAYS_MAX as usize).filter_map(|day| due(wanted, day, &zone));
     due.into_iter().find(|due_s| *due_s <= now_s)
+}
+
+/// The due time for which a mail is to be sent, if there is one: the newest, unless due times up to
+/// `done_s` are done. Where that is ahead of `now_s`, the clock was set back since, and no mail
+/// would be sent until then; so it counts no more.
+pub fn unsent(wanted: &Wanted, done_s: i64, now_s: i64) -> Option<i64> {
+    newest(wanted, now_s).filter(|due_s| *due_s > done_s || is_ahead(done_s, now_s))
+}
+
+/// Whether a time that was noted is so far ahead that the clock must have been set back since.
+pub fn is_ahead(noted_s: i64, now_s: i64) -> bool {
+    noted_s.saturating_sub(now_s) > SET_BACK_S
 }
 
 /// The first due time after `now_s`, in seconds since 1970.
@@ -141,6 +155,21 @@ mod tests {
             &gap,
         );
         check_times(json!({"zone": "UTC"}), "2026-03-28T07:30:00Z", &["2026-03-29T07:30:00Z"]);
+    }
+
+    #[test]
+    fn a_clock_that_was_set_back_does_not_end_mails() {
+        let second = |text: &str| text.parse::<Timestamp>().unwrap().as_second();
+        let (due, now) = (second("2026-12-01T06:30:00Z"), second("2026-12-01T07:00:00Z"));
+        for (done, expected) in [
+            ("2026-11-30T06:30:00Z", Some(due)),
+            ("2026-12-01T06:30:00Z", None),
+            ("2026-12-01T07:50:00Z", None),
+            ("2026-12-01T08:01:00Z", Some(due)),
+            ("2027-12-01T06:30:00Z", Some(due)),
+        ] {
+            assert_eq!(unsent(&wanted(json!({})), second(done), now), expected, "{done}");
+        }
     }
 
     #[test]

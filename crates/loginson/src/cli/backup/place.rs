@@ -8,6 +8,7 @@ use anyhow::{Context, Result, anyhow, bail};
 use clap::Args;
 use indicatif::ProgressBar;
 use node::storage::backup::destination::{self, Address, Destination, Keep, Progress};
+use platform::{Clock, RealClock};
 use serde_json::json;
 use text::size::show_bytes;
 
@@ -149,7 +150,8 @@ pub fn list(args: &PlaceArgs, json: bool) -> Result<()> {
     if !destination.holds_backups()? {
         bail!("{destination} holds no backups; check its name");
     }
-    for backup in destination.backups()? {
+    let (readable, faults) = destination.readable()?;
+    for backup in readable {
         if json {
             let told = json!({
                 "name": backup.name,
@@ -169,6 +171,9 @@ pub fn list(args: &PlaceArgs, json: bool) -> Result<()> {
                 show_bytes(backup.bytes)
             );
         }
+    }
+    if !faults.is_empty() {
+        bail!("{}", escaped(&faults.join("; ")));
     }
     Ok(())
 }
@@ -217,8 +222,9 @@ pub fn verify(args: &VerifyArgs) -> Result<()> {
 pub fn prune(args: &PruneArgs) -> Result<()> {
     let destination = args.place.open()?;
     let by = "`loginson backup prune`";
-    let pruned =
-        destination::prune(&destination, by, args.keep.as_ref(), &args.name, args.dry_run)?;
+    let now_ns = RealClock::new().now_ns();
+    let keep = args.keep.as_ref().map(|keep| (keep, now_ns));
+    let pruned = destination::prune(&destination, by, keep, &args.name, args.dry_run)?;
     for name in &pruned.deleted {
         println!("{name}");
     }

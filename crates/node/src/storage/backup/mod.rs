@@ -34,6 +34,7 @@ use segment::{Origin, read_segment};
 use store::{AtRest, RestSegment, SegmentKind, SegmentState, Store};
 
 use crate::data_dir::{BACKUPS_FOLDER, STATE_FILES, STATE_FOLDERS, create_dirs, is_state};
+use crate::process::log::one_line;
 pub use manifest::{MANIFEST_FILE, Manifest, ManifestFile};
 pub use restore::{check_restored, fetch_directory, finish_restore, restore, verify_backup};
 use text::size::show_bytes;
@@ -186,13 +187,15 @@ fn state_folder_files(data_dir: &Path) -> Result<Vec<String>> {
 }
 
 /// Makes a backup, in `backups`, of a data directory at rest; on another file system everything is
-/// copied.
+/// copied. `damaged` is told a sentence for each sealed segment that cannot be read: the backup has
+/// its file as it is.
 pub fn of_directory(
     disk: &Arc<dyn Disk>,
     data_dir: &Path,
     backups: &Path,
     name: &str,
     now_ns: i64,
+    damaged: &mut dyn FnMut(&str),
 ) -> Result<Manifest> {
     let rest = AtRest::open(&**disk, data_dir)?;
     if let Some(fault) = &rest.catalog_fault {
@@ -208,15 +211,28 @@ pub fn of_directory(
     backup.state_files(data_dir)?;
     backup.state_folders(data_dir)?;
     for segment in &rest.segments {
-        backup.take(&piece_at_rest(&**disk, segment)?)?;
+        backup.take(&piece_at_rest(&**disk, segment, damaged)?)?;
     }
     backup.finish(now_ns)
 }
 
-fn piece_at_rest(disk: &dyn Disk, segment: &RestSegment) -> Result<Piece> {
+fn piece_at_rest(
+    disk: &dyn Disk,
+    segment: &RestSegment,
+    damaged: &mut dyn FnMut(&str),
+) -> Result<Piece> {
     let path = segment.path.clone();
     let (lines, copied) = match segment.kind {
-        SegmentKind::Sealed => (SealedFile::open(disk, &path)?.footer().lines(), None),
+        SegmentKind::Sealed => match SealedFile::open(disk, &path) {
+            Ok(file) => (file.footer().lines(), None),
+            Err(error) => {
+                damaged(&format!(
+                    "segment {} cannot be read: {error}; the backup has its file as it is",
+                    segment.id
+                ));
+                (segment.listed.as_ref().map_or(0, |listed| listed.lines), None)
+            }
+        },
         SegmentKind::Hot => {
             let contents = read_segment(disk, &path, segment.id, segment.limit())?;
             let lines = contents.frames.iter().map(|entry| u64::from(entry.lines)).sum();
@@ -235,22 +251,35 @@ fn piece_at_rest(disk: &dyn Disk, segment: &RestSegment) -> Result<Piece> {
     Ok(Piece { path, kind: segment.kind, lines, copied })
 }
 
-/// The backups in a directory, by name. Other entries are skipped.
-pub fn list(backups: &Path) -> Result<Vec<Manifest>> {
+/// The backups in a directory.
+#[derive(Debug, Default)]
+pub struct Listed {
+    /// Those whose lists can be read, by name.
+    pub readable: Vec<Manifest>,
+    /// Names of the others, which may have lines all the same, and why they cannot be used.
+    pub damaged: Vec<(String, String)>,
+}
+
+/// The backups in a directory. Other entries are skipped.
+pub fn list(backups: &Path) -> Result<Listed> {
     let entries = match fs::read_dir(backups) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Listed::default()),
         entries => entries.with_context(|| format!("cannot list {}", backups.display()))?,
     };
-    let mut found = Vec::new();
+    let mut found = Listed::default();
     for entry in entries {
         let path = entry?.path();
         let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
         if check_name(name).is_ok() && path.join(MANIFEST_FILE).exists() {
-            // The name is that of the directory, which an operator may have changed.
-            found.push(Manifest { name: name.to_owned(), ..Manifest::read(&path)? });
+            match Manifest::read(&path) {
+                // The name is that of the directory, which an operator may have changed.
+                Ok(read) => found.readable.push(Manifest { name: name.to_owned(), ..read }),
+                Err(error) => found.damaged.push((name.to_owned(), one_line(&error))),
+            }
         }
     }
-    found.sort_by(|a, b| a.name.cmp(&b.name));
+    found.readable.sort_by(|a, b| a.name.cmp(&b.name));
+    found.damaged.sort();
     Ok(found)
 }
 
@@ -557,6 +586,37 @@ mod tests {
         }
         assert_eq!(state_files_bytes(data_dir), 110);
         assert_eq!(state_folders_bytes(data_dir).unwrap(), (1 << 40) + 1_000);
+    }
+
+    #[test]
+    fn a_damaged_segment_is_in_the_backup_as_it_is() {
+        let directory = tempfile::tempdir().unwrap();
+        let (data_dir, backups) = (directory.path().join("data"), directory.path().join("backups"));
+        fs::create_dir_all(data_dir.join(store::SEGMENTS_DIR)).unwrap();
+        fs::write(data_dir.join("segments/1.sealed"), "no segment").unwrap();
+        let disk: Arc<dyn Disk> = Arc::new(platform::RealDisk);
+        let mut told = Vec::new();
+        let mut damaged = |why: &str| told.push(why.to_owned());
+        let made = of_directory(&disk, &data_dir, &backups, "one", 0, &mut damaged).unwrap();
+        assert_eq!((made.files.len(), made.lines, told.len()), (1, 0, 1), "{told:?}");
+        assert!(told[0].starts_with("segment 1 cannot be read: "), "{told:?}");
+        assert_eq!(fs::read(backups.join("one/segments/1.sealed")).unwrap(), b"no segment");
+    }
+
+    #[test]
+    fn a_damaged_list_hides_no_other_backup() {
+        let directory = tempfile::tempdir().unwrap();
+        for name in ["c", "b", "a"] {
+            let backup = directory.path().join(name);
+            fs::create_dir(&backup).unwrap();
+            Manifest::new(name, 0, Vec::new(), 0, 0).write(&backup).unwrap();
+        }
+        fs::write(directory.path().join("b").join(MANIFEST_FILE), "{").unwrap();
+        let found = list(directory.path()).unwrap();
+        let names: Vec<&str> = found.readable.iter().map(|read| read.name.as_str()).collect();
+        assert_eq!(names, ["a", "c"]);
+        let [(name, why)] = &found.damaged[..] else { panic!("{found:?}") };
+        assert!(name == "b" && why.contains("backup.json is damaged"), "{name}: {why}");
     }
 
     #[test]

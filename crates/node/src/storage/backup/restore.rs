@@ -23,6 +23,8 @@ const FETCHED: &str = "fetch.part";
 const UNFINISHED: &str = "restore.part";
 /// The file in it that says that it is complete, and of which backup.
 const COMPLETE: &str = "complete";
+/// The same while it is written.
+const COMPLETE_NEW: &str = "complete.new";
 /// Length of that file; it has a name and a time.
 const COMPLETE_BYTES_MAX: u64 = 4 << 10;
 
@@ -109,9 +111,11 @@ pub fn restore(
         }
     }
     sync_dir(&part)?;
-    let mark = part.join(COMPLETE);
-    fs::write(&mark, of(&manifest.name, &manifest.created))
-        .and_then(|()| File::open(&mark)?.sync_all())
+    // It has its name once it is whole: half a mark would be of no backup.
+    let (new, mark) = (part.join(COMPLETE_NEW), part.join(COMPLETE));
+    fs::write(&new, of(&manifest.name, &manifest.created))
+        .and_then(|()| File::open(&new)?.sync_all())
+        .and_then(|()| fs::rename(&new, &mark))
         .with_context(|| format!("cannot write {}", mark.display()))?;
     sync_dir(&part)?;
     give_names(data_dir)
@@ -148,11 +152,19 @@ pub fn finish_restore(data_dir: &Path, name: &str, created: &str) -> Result<bool
     Ok(true)
 }
 
-/// Refuses a directory whose restore broke off: parts of it would be missing without notice.
+/// Refuses a directory whose restore broke off: parts of it, or all, would be missing without
+/// notice, and the restore could not go on once there are other files.
 pub fn check_restored(data_dir: &Path) -> Result<()> {
     ensure!(
         !data_dir.join(UNFINISHED).join(COMPLETE).exists(),
         "a restore into {} broke off at its end; give the same command again",
+        data_dir.display()
+    );
+    // Without the mark nothing of it has its name yet.
+    let entries = list(data_dir)?;
+    ensure!(
+        entries.is_empty() || entries.iter().any(|name| name != FETCHED && name != UNFINISHED),
+        "a restore into {} broke off; give the same command again, or delete what is in the directory for an empty store",
         data_dir.display()
     );
     Ok(())
@@ -322,6 +334,22 @@ mod tests {
     }
 
     #[test]
+    fn a_directory_without_a_restore_is_not_refused() {
+        let directory = tempfile::tempdir().unwrap();
+        let data_dir = directory.path().join("data");
+        check_restored(&data_dir).unwrap();
+        fs::create_dir(&data_dir).unwrap();
+        check_restored(&data_dir).unwrap();
+        // What a fetch that broke off left is all that is there.
+        fs::create_dir(data_dir.join(FETCHED)).unwrap();
+        check_restored(&data_dir).unwrap_err();
+        // A kill at the end of a restore leaves its directory beside what was restored.
+        fs::create_dir(data_dir.join(UNFINISHED)).unwrap();
+        fs::create_dir(data_dir.join("segments")).unwrap();
+        check_restored(&data_dir).unwrap();
+    }
+
+    #[test]
     fn a_restore_that_was_not_complete_begins_anew() {
         let directory = tempfile::tempdir().unwrap();
         let backup = directory.path().join("backup");
@@ -330,6 +358,11 @@ mod tests {
         let half = data_dir.join(UNFINISHED).join("segments");
         fs::create_dir_all(&half).unwrap();
         fs::write(half.join("1.sealed"), "sea").unwrap();
+        // A crash while the mark was written.
+        fs::write(data_dir.join(UNFINISHED).join(COMPLETE_NEW), "").unwrap();
+        // A server would begin with an empty store.
+        let error = check_restored(&data_dir).unwrap_err().to_string();
+        assert!(error.contains("broke off; give the same command again"), "{error}");
         assert!(!finish_restore(&data_dir, "one", &manifest.created).unwrap());
         restore(&backup, &manifest, &data_dir, |_| {}).unwrap();
         check_whole(&data_dir);

@@ -185,7 +185,7 @@ impl Backups {
         let mut state = self.lock();
         while !state.stopped {
             let now_ns = self.clock.now_ns();
-            let due_ns = self.due_ns(&state);
+            let due_ns = self.due_ns(&state, now_ns);
             let asked = state.asked.take();
             if asked.is_none() && due_ns.is_none_or(|due_ns| due_ns > now_ns) {
                 let left = due_ns.map_or(WAIT_MAX, |due_ns| {
@@ -222,15 +222,10 @@ impl Backups {
     }
 
     /// When the next one is due; none if only when asked.
-    fn due_ns(&self, state: &State) -> Option<i64> {
-        let every = self.options.every?;
-        let due_ns =
-            state.last.as_ref().map_or(0, |last| last.created_ns().saturating_add(ns(every)));
-        let retry_ns = state
-            .failure
-            .as_ref()
-            .map_or(0, |(failed_ns, _)| failed_ns.saturating_add(ns(RETRY_AFTER.min(every))));
-        Some(due_ns.max(retry_ns))
+    fn due_ns(&self, state: &State, now_ns: i64) -> Option<i64> {
+        let last_ns = state.last.as_ref().map(Last::created_ns);
+        let failed_ns = state.failure.as_ref().map(|(failed_ns, _)| *failed_ns);
+        self.options.every.map(|every| due_ns(every, last_ns, failed_ns, now_ns))
     }
 
     fn make(&self, name: Option<String>, now_ns: i64, progress: &Progress) -> Result<Last> {
@@ -261,7 +256,7 @@ impl Backups {
         );
         if let Some(keep) = &self.options.keep {
             // The backup is good all the same.
-            match prune(&destination, &by, Some(keep), &[], false) {
+            match prune(&destination, &by, Some((keep, now_ns)), &[], false) {
                 Ok(pruned) if pruned.deleted.is_empty() => {}
                 Ok(pruned) => {
                     tracing::info!(
@@ -341,5 +336,42 @@ impl Backups {
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// When a backup is due: `every` after the last good one, and a while after a failure. A time ahead
+/// of `now_ns` was noted before the clock was set back, and delays nothing.
+fn due_ns(every: Duration, last_ns: Option<i64>, failed_ns: Option<i64>, now_ns: i64) -> i64 {
+    let after = |at_ns: Option<i64>, wait: Duration| {
+        let at_ns = at_ns.filter(|at_ns| at_ns.saturating_sub(now_ns) <= ns(WAIT_MAX));
+        at_ns.map_or(0, |at_ns| at_ns.saturating_add(ns(wait)))
+    };
+    after(last_ns, every).max(after(failed_ns, RETRY_AFTER.min(every)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_clock_that_was_set_back_does_not_delay_a_backup() {
+        const MINUTE_NS: i64 = 60_000_000_000;
+        const NOW_NS: i64 = 1_000_000 * MINUTE_NS;
+        let hour = Duration::from_secs(3_600);
+        let at = |minutes: i64| Some(NOW_NS + minutes * MINUTE_NS);
+        for (last_ns, failed_ns, expected_ns) in [
+            (None, None, Some(0)),
+            (at(-20), None, at(40)),
+            (at(-120), at(-2), at(3)),
+            // The clock went back a little.
+            (at(1), None, at(61)),
+            // By two minutes, and by years.
+            (at(2), None, Some(0)),
+            (Some(i64::MAX), None, Some(0)),
+            (at(-20), Some(i64::MAX), at(40)),
+        ] {
+            let due_ns = Some(due_ns(hour, last_ns, failed_ns, NOW_NS));
+            assert_eq!(due_ns, expected_ns, "{last_ns:?}, {failed_ns:?}");
+        }
     }
 }

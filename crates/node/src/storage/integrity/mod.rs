@@ -153,6 +153,14 @@ fn sum_of_file(path: &Path) -> std::io::Result<(u64, Sum)> {
     Ok((bytes, Sum(context.finish().as_ref().try_into().expect("256 bits"))))
 }
 
+/// The same; none if the file is not there, because its segment was replaced meanwhile.
+fn sum_if_there(path: &Path) -> std::io::Result<Option<(u64, Sum)>> {
+    match sum_of_file(path) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        found => found.map(Some),
+    }
+}
+
 /// The end of a chain that is appended to.
 struct Chain {
     path: PathBuf,
@@ -208,6 +216,9 @@ impl Chain {
             chain.name = name();
             let begin = What::Begin { chain: chain.name.clone() };
             chain.append(time, begin)?;
+            // A power cut must not take the whole chain.
+            chain.sync()?;
+            File::open(data_dir).and_then(|folder| folder.sync_all()).with_context(cannot)?;
         }
         ensure!(
             !chain.name.is_empty(),

@@ -12,7 +12,7 @@ use segment::sealed::SealedFile;
 use store::{SegmentInfo, SegmentState, Store};
 use text::time::format_time;
 
-use super::{Chain, HeadCopy, SigningKey, What, Why, sum_of_file};
+use super::{Chain, HeadCopy, SigningKey, What, Why, sum_if_there};
 use crate::process::log::one_line;
 use crate::process::stages::Stages;
 use crate::storage::backup::destination::{Address, Destination};
@@ -21,6 +21,8 @@ use crate::storage::backup::destination::{Address, Destination};
 const LOOK_EVERY: Duration = Duration::from_secs(5);
 /// Bytes of segments that are hashed before they are linked and made durable.
 const BYTES_AT_ONCE: u64 = 1 << 30;
+/// How long a segment is left alone that could not be read, nanoseconds.
+const UNREADABLE_REST_NS: u64 = 600_000_000_000;
 
 /// How the chain is kept. `[integrity]`
 #[derive(Clone, Debug)]
@@ -43,6 +45,8 @@ pub struct Integrity {
     failures: AtomicU64,
     signed_ns: AtomicI64,
     following: Mutex<Option<Following>>,
+    /// Segments that could not be read, and when each is tried again, by the monotonic clock.
+    unreadable: Mutex<BTreeMap<u64, u64>>,
 }
 
 /// What was linked of a segment that is there.
@@ -78,6 +82,7 @@ impl Integrity {
             failures: AtomicU64::new(0),
             signed_ns: AtomicI64::new(0),
             following: Mutex::new(None),
+            unreadable: Mutex::default(),
         }
     }
 
@@ -175,14 +180,23 @@ impl Integrity {
 
     fn follow(&self, following: &mut Following, is_end: bool) -> Result<()> {
         let sealed = self.sealed();
+        let mut unreadable = self.unreadable.lock().unwrap_or_else(PoisonError::into_inner);
+        unreadable.retain(|segment, _| sealed.contains_key(segment));
+        drop(unreadable);
         let some_went = self.note_gone(following, &sealed)?;
         let mut bytes = 0;
         for (id, segment) in &sealed {
-            if following.linked.contains_key(id) {
+            if following.linked.contains_key(id) || self.rests(*id) {
                 continue;
             }
-            // It may be replaced meanwhile, and is not linked then.
-            let Ok((length, sha256)) = sum_of_file(&segment.path) else { continue };
+            let (length, sha256) = match sum_if_there(&segment.path) {
+                Ok(Some(found)) => found,
+                Ok(None) => continue,
+                Err(error) => {
+                    self.note_unreadable(*id, &segment.path, &error);
+                    continue;
+                }
+            };
             let what = What::Sealed { segment: *id, bytes: length, lines: segment.lines, sha256 };
             self.append(following, what)?;
             following.linked.insert(*id, Linked { replaced_by: None });
@@ -197,6 +211,26 @@ impl Integrity {
         match (is_end, &self.options.copy_to) {
             (true, Some(Address::Bucket(..))) => Ok(()),
             _ => self.copy(following),
+        }
+    }
+
+    /// Whether a segment could not be read, and is not tried again yet.
+    fn rests(&self, segment: u64) -> bool {
+        let unreadable = self.unreadable.lock().unwrap_or_else(PoisonError::into_inner);
+        unreadable.get(&segment).is_some_and(|until_ns| self.clock.monotonic_ns() < *until_ns)
+    }
+
+    /// Notes that a segment cannot be read, so that it is not linked; others are.
+    fn note_unreadable(&self, segment: u64, path: &Path, error: &std::io::Error) {
+        self.failures.fetch_add(1, Relaxed);
+        let until_ns = self.clock.monotonic_ns().saturating_add(UNREADABLE_REST_NS);
+        let mut unreadable = self.unreadable.lock().unwrap_or_else(PoisonError::into_inner);
+        if unreadable.insert(segment, until_ns).is_none() {
+            tracing::error!(
+                "segment {segment} is not in the chain: {} cannot be read: {error}; it is tried \
+                 again, and `loginson verify` says what of it is damaged",
+                path.display()
+            );
         }
     }
 

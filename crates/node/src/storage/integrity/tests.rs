@@ -136,6 +136,16 @@ fn what_is_as_it_was_is_no_fault() {
 }
 
 #[test]
+fn a_file_that_cannot_be_read_is_not_taken_for_one_that_is_gone() {
+    let world = World::new();
+    let found = sum_if_there(&world.segment(2)).unwrap();
+    assert_eq!(found, Some((9, sum_of(b"segment 2"))));
+    assert_eq!(sum_if_there(&world.segment(77)).unwrap(), None);
+    fs::create_dir(world.segment(78)).unwrap();
+    sum_if_there(&world.segment(78)).unwrap_err();
+}
+
+#[test]
 fn files_that_were_changed_are_named() {
     let world = World::new();
     let whole = fs::read(world.segment(2)).unwrap();

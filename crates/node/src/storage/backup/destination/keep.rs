@@ -15,6 +15,9 @@ const COUNT_MAX: usize = 10_000;
 /// last 24 hours, 7 days, 12 weeks, 24 months and 10 years that have any. Counting those that have
 /// some means that nothing is deleted because none were made. The newest one of all is always kept.
 /// Hours and days are those of UTC; weeks begin on Monday.
+///
+/// A backup of a time that is still to come was made by a wrong clock. It is kept, and counts for
+/// no span: else those that were made since the clock is right would be deleted in its favour.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Keep(Vec<(usize, Span)>);
 
@@ -78,15 +81,17 @@ impl fmt::Display for Keep {
 }
 
 impl Keep {
-    /// Which of the backups, by when they were made and the oldest first, are kept.
-    pub fn kept(&self, created_ns: &[i64]) -> Vec<bool> {
+    /// Which of the backups, by when they were made and the oldest first, are kept at `now_ns`.
+    pub fn kept(&self, created_ns: &[i64], now_ns: i64) -> Vec<bool> {
+        let past = created_ns.partition_point(|ns| *ns <= now_ns);
         let mut kept = vec![false; created_ns.len()];
-        if let Some(newest) = kept.last_mut() {
+        kept[past..].fill(true);
+        if let Some(newest) = kept[..past].last_mut() {
             *newest = true;
         }
         for (count, span) in &self.0 {
             let mut seen = HashSet::new();
-            for (at, ns) in created_ns.iter().enumerate().rev() {
+            for (at, ns) in created_ns[..past].iter().enumerate().rev() {
                 if seen.len() < *count && seen.insert(span.number(*ns)) {
                     kept[at] = true;
                 }
@@ -101,9 +106,13 @@ mod tests {
     use super::*;
 
     fn kept(rule: &str, times: &[&str]) -> Vec<usize> {
+        kept_at(rule, times, i64::MAX)
+    }
+
+    fn kept_at(rule: &str, times: &[&str], now_ns: i64) -> Vec<usize> {
         let at = |time: &&str| text::time::parse_timestamp(time.as_bytes()).unwrap();
         let times: Vec<i64> = times.iter().map(at).collect();
-        let kept = rule.parse::<Keep>().unwrap().kept(&times);
+        let kept = rule.parse::<Keep>().unwrap().kept(&times, now_ns);
         kept.iter().enumerate().filter(|(_, kept)| **kept).map(|(at, _)| at).collect()
     }
 
@@ -137,6 +146,18 @@ mod tests {
             assert_eq!(kept(rule, &times), expected, "{rule}");
         }
         assert_eq!(kept("1d", &[]), Vec::<usize>::new());
+    }
+
+    #[test]
+    fn backups_of_the_future_do_not_displace_others() {
+        let times = ["2026-01-01T00:00:00Z", "2026-01-02T00:00:00Z", "2027-01-01T00:00:00Z"];
+        let [_, second_ns, future_ns] =
+            times.map(|time| text::time::parse_timestamp(time.as_bytes()).unwrap());
+        // That of today would be deleted as soon as it is sent.
+        assert_eq!(kept_at("1d", &times, second_ns), [1, 2]);
+        assert_eq!(kept_at("2d", &times, second_ns), [0, 1, 2]);
+        assert_eq!(kept_at("1d", &times, future_ns), [2]);
+        assert_eq!(kept_at("1d", &times, 0), [0, 1, 2]);
     }
 
     #[test]

@@ -52,6 +52,7 @@ pub use prune::{Pruned, prune};
 pub use send::{Heading, Part, Sent, Snapshot, send, send_parts};
 pub use verify::{Verified, verify};
 
+use crate::process::log::one_line;
 use directory::Directory;
 
 /// Bytes of a piece. One is in memory at a time; S3 takes it in one request.
@@ -228,6 +229,19 @@ impl Destination {
             names.iter().map(|(name, _)| self.contents(name)).collect::<Result<_>>()?;
         found.sort_by_key(|contents| (contents.created_ns(), contents.name.clone()));
         Ok(found)
+    }
+
+    /// The lists that can be read, the oldest first, and for each of the others a sentence.
+    pub fn readable(&self) -> Result<(Vec<Contents>, Vec<String>)> {
+        let (mut found, mut faults) = (Vec::new(), Vec::new());
+        for (name, _) in self.names(BACKUPS)? {
+            match self.contents(&name) {
+                Ok(contents) => found.push(contents),
+                Err(error) => faults.push(one_line(&error)),
+            }
+        }
+        found.sort_by_key(|contents| (contents.created_ns(), contents.name.clone()));
+        Ok((found, faults))
     }
 
     /// Names below a folder, with their lengths.

@@ -20,15 +20,16 @@ pub struct Pruned {
     pub bytes: u64,
 }
 
-/// Deletes the backups of `names`, and those that `keep` does not keep; then all pieces that no
-/// other backup has. With `dry_run` it only says what it would delete.
+/// Deletes the backups of `names`, and those that `keep` does not keep at its time, nanoseconds
+/// since 1970 UTC; then all pieces that no other backup has. With `dry_run` it only says what it
+/// would delete.
 ///
 /// Errors: a list cannot be read, so that it is not known which pieces it has; nothing is deleted
 /// then. A name of `names` is not there. Somebody is at work in the place, or took it over.
 pub fn prune(
     destination: &Destination,
     holder: &str,
-    keep: Option<&Keep>,
+    keep: Option<(&Keep, i64)>,
     names: &[String],
     dry_run: bool,
 ) -> Result<Pruned> {
@@ -48,7 +49,7 @@ pub fn prune(
         ensure!(is_there, "{destination} has no backup '{name}'; `loginson backup list` shows all");
     }
     let created: Vec<i64> = backups.iter().map(|(created_ns, _)| *created_ns).collect();
-    let by_age = keep.map(|keep| keep.kept(&created));
+    let by_age = keep.map(|(keep, now_ns)| keep.kept(&created, now_ns));
     let (mut pruned, mut named) = (Pruned::default(), HashSet::new());
     for (at, (_, name)) in backups.into_iter().enumerate() {
         let stays = by_age.as_ref().is_none_or(|kept| kept[at]) && !names.contains(&name);

@@ -179,7 +179,10 @@ pub fn send_parts(
         "{destination} has a backup '{}' already; choose another name, or delete it first",
         heading.name
     );
-    let before = destination.backups()?.pop().map(|newest| newest.files).unwrap_or_default();
+    // It only spares work, so it must not depend on every list.
+    let (mut readable, faults) = destination.readable()?;
+    faults.iter().for_each(|fault| tracing::warn!("{fault}"));
+    let before = readable.pop().map(|newest| newest.files).unwrap_or_default();
     let known = before.into_iter().map(|file| (file.file.clone(), file)).collect();
     let mut sender = Sender::with(destination, &lock, known, progress)?;
     progress.bytes_total.store(parts.iter().map(|part| part.body.size()).sum(), Relaxed);

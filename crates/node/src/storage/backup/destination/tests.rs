@@ -276,7 +276,7 @@ fn a_kill_at_any_step_leaves_whole_backups_and_work_that_resumes() {
         let keep: Keep = "1d".parse().unwrap();
         let attempt = world
             .send_to(&dying, "new", 1, &[A, B, MORE])
-            .and_then(|_| prune(&dying, "test", Some(&keep), &[], false));
+            .and_then(|_| prune(&dying, "test", Some((&keep, i64::MAX)), &[], false));
         // What has a list is whole, at every moment.
         assert_eq!(world.faults(None), [""; 0], "after {calls} calls");
         let names: Vec<_> = world.at().backups().unwrap().into_iter().map(|b| b.name).collect();
@@ -290,7 +290,7 @@ fn a_kill_at_any_step_leaves_whole_backups_and_work_that_resumes() {
         // The next one goes on: pieces that were sent are not sent again, and what the killed one
         // left is deleted.
         world.send("later", 2, &[A, B, MORE]);
-        let pruned = prune(&world.at(), "test", Some(&keep), &[], false).unwrap();
+        let pruned = prune(&world.at(), "test", Some((&keep, i64::MAX)), &[], false).unwrap();
         assert_eq!(pruned.kept, ["later"], "after {calls} calls");
         world.check_restored("later", &[A, B, MORE]);
         let left = world.objects.list("here/", None, 100).unwrap();
@@ -376,6 +376,29 @@ fn damage_is_named() {
 }
 
 #[test]
+fn a_list_that_is_damaged_does_not_end_backups_of_parts() {
+    let world = World::new();
+    let to = world.at();
+    let send_rows = |name: &str, day: i64| {
+        let heading = Heading { name, created_ns: FIRST_NS + day * DAY, store: 7, by: "test" };
+        let body = Box::new(b"rows".to_vec());
+        let part = Part { name: CLUSTER_CATALOG.to_owned(), lines: None, body };
+        send_parts(&to, &heading, vec![part], &mut || Ok(()), &Progress::default()).unwrap()
+    };
+    for (day, name) in ["one", "three", "two"].into_iter().enumerate() {
+        send_rows(name, day as i64);
+    }
+    let list = "here/backups/two.json";
+    world.objects.delete(list).unwrap();
+    world.objects.put_new(list, &b"damaged".to_vec()).unwrap();
+    assert_eq!(send_rows("four", 3).bytes_sent, 0, "the piece is there");
+    let (readable, faults) = to.readable().unwrap();
+    let names: Vec<_> = readable.into_iter().map(|backup| backup.name).collect();
+    assert_eq!(names, ["one", "three", "four"]);
+    assert!(faults.len() == 1 && faults[0].contains("backups/two.json"), "{faults:?}");
+}
+
+#[test]
 fn backups_are_deleted_by_name_and_age() {
     let world = World::new();
     for day in 0..4 {
@@ -385,10 +408,10 @@ fn backups_are_deleted_by_name_and_age() {
     }
     let to = world.at();
     let keep: Keep = "2d".parse().unwrap();
-    let planned = prune(&to, "x", Some(&keep), &[], true).unwrap();
+    let planned = prune(&to, "x", Some((&keep, i64::MAX)), &[], true).unwrap();
     assert_eq!((planned.deleted.len(), planned.pieces, planned.bytes), (2, 2, 12));
     assert_eq!(world.at().backups().unwrap().len(), 4);
-    assert_eq!(prune(&to, "x", Some(&keep), &[], false).unwrap(), planned);
+    assert_eq!(prune(&to, "x", Some((&keep, i64::MAX)), &[], false).unwrap(), planned);
     assert_eq!(prune(&to, "x", None, &["day3".into()], false).unwrap().pieces, 1);
     let error = prune(&to, "x", None, &["day3".into()], false).unwrap_err().to_string();
     assert!(error.contains("no backup 'day3'"), "{error}");
