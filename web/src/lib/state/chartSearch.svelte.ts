@@ -52,12 +52,13 @@ export class ChartSearch {
       this.error = null;
     } catch (error) {
       if (run !== this.#run) return;
-      if (isAbort(error) || isCancelled(error)) this.cancelled = true;
-      else {
-        this.error = toApiError(error);
-        this.sent = sent;
-        this.rows = [];
-      }
+      // Rows of an earlier query or range must not be taken for the answer to this one.
+      this.rows = [];
+      this.sent = sent;
+      if (isAbort(error) || isCancelled(error)) {
+        this.cancelled = true;
+        this.error = null;
+      } else this.error = toApiError(error);
     } finally {
       if (run === this.#run) this.loading = false;
     }
