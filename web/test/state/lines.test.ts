@@ -126,3 +126,14 @@ test('the oldest lines first are not all any more when a refresh finds new ones 
   await search.run('*', OLD, wanted);
   expect([search.rows.length, search.reachedEnd]).toEqual([PAGE_ROWS + 7, false]);
 });
+
+test('the range of a query is known before it has answered', async () => {
+  const search = new LinesSearch();
+  await search.run('*', OLD, WANTED);
+  vi.stubGlobal('fetch', () => new Promise(() => {}));
+  void search.run('*', { kind: 'absolute', startMs: 0, endMs: 1_000 }, WANTED);
+  expect(search.wantedSpan).toEqual({ startMs: 0, endMs: 1_000 });
+  // What is drawn is still that of the answer.
+  expect(search.span).toEqual({ startMs: OLD.startMs, endMs: OLD.endMs });
+  search.leave();
+});

@@ -47,6 +47,8 @@ export class LinesSearch {
   span = $state.raw<Span | null>(null);
   /** The time when that span was requested, by the server's clock. */
   askedMs = $state(0);
+  /** The span of the last run, which may not have answered yet. */
+  wantedSpan = $state.raw<Span | null>(null);
   buckets = $state.raw<Buckets | null>(null);
   levels = $state.raw<LevelSeries[]>([]);
   hits = $state<number | null>(null);
@@ -91,6 +93,7 @@ export class LinesSearch {
 
     const askedMs = serverStatus.nowMs();
     const span = resolveRange(range, askedMs, serverStatus.stored());
+    this.wantedSpan = span;
     const text = query.trim() || '*';
     const filter = filterOf(text);
     const { pipes } = splitQuery(text);
