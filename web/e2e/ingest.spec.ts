@@ -69,3 +69,12 @@ if (real) test('a macro is saved, called and deleted', async ({ page, request })
   await row.getByTestId('macro-delete').click();
   await expect(row).toHaveCount(0);
 });
+
+if (real) test('rules, tables and macros that cannot be read are not called absent', async ({ page }) => {
+  for (const path of ['ingest/rules', 'lookups', 'macros']) await page.route(`**/api/v1/${path}`, (route) => route.fulfill({ status: 503, json: { error: 'the store is not open' } }));
+  await page.goto('/?view=status');
+  for (const card of ['rules', 'lookups', 'macros']) {
+    await expect(page.getByTestId(`${card}-unread`)).toContainText('the store is not open');
+    await expect(page.getByTestId(`${card}-none`)).toHaveCount(0);
+  }
+});

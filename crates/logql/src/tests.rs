@@ -353,6 +353,15 @@ fn numbers_over_lines_and_series() {
             "sum by (proc_id) (avg_over_time({_type=\"syslog\"} | unwrap proc_id [10s]))",
             &["{} 14 21 28"],
         ),
+        (
+            "sum by (n) (sum_over_time({app_name=\"shop\"} | json | unwrap n [10s]))",
+            &["{n=3} - 3 3", "{n=5} - - 5"],
+        ),
+        (
+            "avg_over_time({app_name=\"shop\"} | json | unwrap n [10s]) by (n)",
+            &["{n=3} - 3 3", "{n=5} - - 5"],
+        ),
+        ("max by (n) (max_over_time({app_name=\"shop\"} | json | unwrap n [10s]))", &["{} - 3 5"]),
         ("sum(count_over_time({}[10s])) * 2 + 1", &["{} 5 9 13"]),
         ("2 ^ 3 ^ 2", &["512"]),
         ("1 + 2 * 3 - 4 / 2", &["5"]),

@@ -6,7 +6,7 @@ const SPAN = { startMs: 1_000, endMs: 2_000 };
 const EMPTY: Notebook = { id: '', title: 'Outage', version: 0, cells: [] };
 
 function made(): Notebook {
-  const kept = keep([{ _time: 't', n: '1' }], 'chart', 'q', SPAN, 3_000);
+  const kept = keep([{ _time: 't', n: '1' }], 'chart', 'q', SPAN, 3_000, true);
   return withCells(EMPTY, [
     { kind: 'text', text: '# Cause' },
     { ...NEW_QUERY, title: 'Errors', query: 'level:error', range: { kind: 'absolute', ...SPAN }, view: 'chart', options: { ...NO_OPTIONS, kind: 'bars' }, kept },
@@ -45,6 +45,8 @@ test('rows are kept within bounds, and a line without its bytes', () => {
   expect(keep([{ _line: 'raw' }], 'lines', 'q', SPAN, 1).rows).toEqual([{ _line: 'raw' }]);
   const many = keep(Array.from({ length: CELL_LINES_MAX + 5 }, () => line), 'lines', 'q', SPAN, 1);
   expect([many.rows.length, many.left]).toEqual([CELL_LINES_MAX, 5]);
+  expect(many.isCut).toBeUndefined();
+  expect(keep([line], 'lines', 'q', SPAN, 1, true).isCut).toBe(true);
   const long = keep(Array.from({ length: 100 }, () => ({ _msg: 'x'.repeat(5_000) })), 'table', 'q', SPAN, 1);
   expect(long.rows[0]?.['_msg']).toHaveLength(2_000);
   expect(JSON.stringify(long.rows).length).toBeLessThan(66_000);

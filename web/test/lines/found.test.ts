@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import type { Found, StandsOut } from '../../src/lib/api/standsOut';
-import { changedOfFound, hasShortHistory, incidentsOf, INCIDENTS_MAX, isMore, linesOfFound, whyOwnList } from '../../src/lib/lines/found';
+import { changedOfFound, hasShortHistory, incidentsOf, INCIDENTS_MAX, isMore, linesOfFound, timeBeside, whyOwnList } from '../../src/lib/lines/found';
 
 const MINUTE_MS = 60_000;
 const NOW_MS = Date.parse('2026-01-31T12:00:00Z');
@@ -71,4 +71,9 @@ test('the page looks for itself only where the server does not know the lines', 
     [{ ...watching, since: null }, HOUR, false, /begins before/],
   ];
   for (const [answer, span, restricts, reason] of reasons) expect(whyOwnList(answer, span, NOW_MS, restricts)).toMatch(reason);
+});
+
+test('a time of another day has its date', () => {
+  expect(timeBeside(Date.parse('2026-01-31T10:20:30Z'), NOW_MS, true)).toBe('10:20:30');
+  expect(timeBeside(Date.parse('2026-01-30T23:59:59Z'), NOW_MS, true)).toBe('2026-01-30 23:59:59');
 });

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import type { Row } from '../../src/lib/base/jsonl';
-import { canFilter, clip, fieldsOf, keepFurther, keysOf, messageOf, pageBehind, reuseRows, rowKey } from '../../src/lib/lines/rows';
+import { canFilter, clip, fieldsOf, hasOtherDays, keepFurther, keysOf, messageOf, pageBehind, reuseRows, rowKey } from '../../src/lib/lines/rows';
 import { timeToNs } from '../../src/lib/base/time';
 
 /** Pages as the server returns them: in the order of the store, within a range, some skipped. */
@@ -75,4 +75,12 @@ test('a refresh of the first page keeps the further ones', () => {
 test('each row has a key of its own', () => {
   const same = { _time: 't', _msg: 'x' };
   expect(new Set(keysOf([same, { ...same }, { _line_id: '1' }, { _line_id: '1' }])).size).toBe(4);
+});
+
+test('a line of another day is seen wherever it stands', () => {
+  const rows = ['2026-01-31T10:00:00Z', '2026-01-30T23:59:59.5Z', '2026-01-31T11:00:00Z'].map((_time) => ({ _time }));
+  const noon = Date.UTC(2026, 0, 31, 12);
+  expect(hasOtherDays(rows, noon, true)).toBe(true);
+  expect(hasOtherDays([rows[0], rows[2]].filter((row) => row !== undefined), noon, true)).toBe(false);
+  expect(hasOtherDays([], noon, true)).toBe(false);
 });

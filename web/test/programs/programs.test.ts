@@ -1,7 +1,9 @@
-import { describe, expect, test } from 'vitest';
+import { afterEach, describe, expect, test, vi } from 'vitest';
 import { lagMs, linesQuery, linesQueryOfText, nameProblem, ProgramRates, seriesQuery, toneOf } from '../../src/lib/programs/programs';
 import { byLine, EXAMPLES, lineRange, marksOf, sampleLines, sampleText, settingsOf, withoutComments } from '../../src/lib/programs/programText';
-import type { ProgramState, TestReport } from '../../src/lib/api/programs';
+import { keptProgram, type ProgramState, type TestReport } from '../../src/lib/api/programs';
+
+afterEach(() => vi.unstubAllGlobals());
 
 test.each([
   ['access-status', null],
@@ -121,3 +123,13 @@ test.each([
 ] as const)('the %s of rows as a panel', (way, query) => expect(seriesQuery('my status', 'lines', 'host', 60_000, way)).toBe(query));
 
 test('rows without a split', () => expect(seriesQuery('a', 'n', null, 1000, 'average')).toBe('_type:summary program:="a" | stats by (_time:1s) avg(n) mean'));
+
+test('a program that is not there any more has no text', async () => {
+  let answer = (): Response => Response.json({ error: 'no such program' }, { status: 404 });
+  vi.stubGlobal('fetch', () => Promise.resolve(answer()));
+  expect(await keptProgram('a')).toBeNull();
+  answer = () => Response.json({ name: 'a', text: 'END { }' });
+  expect(await keptProgram('a')).toBe('END { }');
+  answer = () => Response.json({ error: 'the server starts' }, { status: 503 });
+  await expect(keptProgram('a')).rejects.toThrow('the server starts');
+});

@@ -70,3 +70,21 @@ test('a gap that the server cannot fill is told', async () => {
   expect(tail.hasGap).toBe(true);
   tail.stop();
 });
+
+test('a connection that died without a word is made anew', async () => {
+  let count = 0;
+  vi.stubGlobal('fetch', (_: string, { signal }: RequestInit) => {
+    count++;
+    const start = (given: ReadableStreamDefaultController<Uint8Array>): void => signal?.addEventListener('abort', () => given.error(new DOMException('aborted', 'AbortError')));
+    return Promise.resolve(new Response(new ReadableStream<Uint8Array>({ start })));
+  });
+  const tail = new Tail();
+  tail.start('*');
+  await after(29_000);
+  expect([count, tail.connected]).toEqual([1, true]);
+  await after(2_000);
+  expect([count, tail.connected, tail.error]).toEqual([2, true, null]);
+  tail.stop();
+  await after(60_000);
+  expect([count, tail.connected]).toEqual([2, false]);
+});

@@ -56,9 +56,10 @@ impl Keys {
     }
 
     fn labels(&self, item: &Item<'_>, unwrapped: Option<&str>) -> Labels {
-        let named = |names: &[String], labels: &mut Labels| {
+        // Series are without the unwrapped label, but lines can be grouped by it.
+        let named = |names: &[String], hidden: Option<&str>, labels: &mut Labels| {
             for name in names {
-                if Some(name.as_str()) != unwrapped && !labels.iter().any(|(l, _)| l == name) {
+                if Some(name.as_str()) != hidden && !labels.iter().any(|(l, _)| l == name) {
                     let value = item.with_label(name, str::to_owned);
                     if !value.is_empty() || item.has_empty(name) {
                         labels.push((name.clone(), value));
@@ -70,28 +71,28 @@ impl Keys {
         let mut labels = Labels::new();
         let is_grouped = matches!(self, Keys::By(_) | Keys::OfStream(..));
         match self {
-            Keys::By(names) => named(names, &mut labels),
+            Keys::By(names) => named(names, None, &mut labels),
             Keys::ByWithErrors(names) => {
-                named(names, &mut labels);
+                named(names, None, &mut labels);
                 item.push_errors(&mut labels);
                 labels.sort_unstable();
             }
             Keys::OfStream(counted, wanted) => {
                 item.stream_labels(|name, value| labels.push((name.to_owned(), value.to_owned())));
                 labels.retain(|(name, _)| name != counted);
-                named(wanted, &mut labels);
+                named(wanted, unwrapped, &mut labels);
             }
             Keys::All(wanted) => {
                 labels = item.labels();
                 labels.retain(|(name, _)| Some(name.as_str()) != unwrapped);
-                named(wanted, &mut labels);
+                named(wanted, unwrapped, &mut labels);
             }
             Keys::Without(names, wanted) => {
                 labels = item.labels();
                 let goes = |name: &str| Some(name) == unwrapped || names.iter().any(|n| n == name);
                 labels.retain(|(name, _)| !goes(name));
                 let wanted: Vec<String> = wanted.iter().filter(|n| !goes(n)).cloned().collect();
-                named(&wanted, &mut labels);
+                named(&wanted, unwrapped, &mut labels);
             }
         }
         if item.has_error() && !is_grouped {

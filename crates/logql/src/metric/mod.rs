@@ -17,7 +17,7 @@ use std::time::Instant;
 use query::source::Source;
 use query::{Context, Pulse, RunError};
 
-use crate::ast::{Metric, RangeOp, VectorOp};
+use crate::ast::{Grouping, Metric, RangeAggregation, RangeOp, VectorOp};
 use crate::error::EvalError;
 use crate::stage::Labels;
 pub use grid::Grid;
@@ -60,6 +60,17 @@ pub fn run(
     Ok(value)
 }
 
+/// Whether series are grouped by the label whose values are their samples. They lack it; only the
+/// lines of a sum have it still.
+fn groups_by_unwrapped(grouping: Option<&Grouping>, range: &RangeAggregation) -> bool {
+    match (grouping, &range.unwrap) {
+        (Some(grouping), Some(unwrap)) => {
+            !grouping.without && grouping.labels.contains(&unwrap.label)
+        }
+        _ => false,
+    }
+}
+
 impl Evaluation<'_> {
     /// Evaluates a part. `wanted` are labels named by enclosing parts, so that fields of lines can
     /// be used as labels.
@@ -95,10 +106,14 @@ impl Evaluation<'_> {
                             | RangeOp::Sum
                     ),
                     (VectorOp::Max, Metric::Range(r)) => {
-                        r.op == RangeOp::Max && r.grouping.is_none()
+                        r.op == RangeOp::Max
+                            && r.grouping.is_none()
+                            && !groups_by_unwrapped(grouping.as_ref(), r)
                     }
                     (VectorOp::Min, Metric::Range(r)) => {
-                        r.op == RangeOp::Min && r.grouping.is_none()
+                        r.op == RangeOp::Min
+                            && r.grouping.is_none()
+                            && !groups_by_unwrapped(grouping.as_ref(), r)
                     }
                     _ => false,
                 };

@@ -190,6 +190,16 @@ export async function ruleFile(file: string, options: CallOptions = {}): Promise
   return (await call(filePath(file), {}, options)).text();
 }
 
+/** The text of a file; null if it is empty, or there is none. */
+export async function keptRuleFile(file: string): Promise<string | null> {
+  try {
+    return (await ruleFile(file)) || null;
+  } catch (error) {
+    if (error instanceof ApiError && error.status === 404) return null;
+    throw error;
+  }
+}
+
 /** Saves a file of rules, which run at once. An error names the line. */
 export async function saveRuleFile(file: string, text: string): Promise<void> {
   await call(filePath(file), {}, { body: { type: 'text/yaml', text } }, 'PUT');

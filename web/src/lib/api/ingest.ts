@@ -105,6 +105,18 @@ export function callOf({ name, parameters }: Pick<Macro, 'name' | 'parameters'>)
   return `@${name}(${parameters.join(', ')})`;
 }
 
+/**
+ * Why a macro must not be saved under a name: it would replace one of somebody else. `edited` is the macro that the change
+ * was begun from, null for a new one. Null if it may be saved, as far as this page can tell.
+ */
+export function replacesAnother(known: readonly Macro[], name: string, edited: Macro | null): string | null {
+  const now = known.find((one) => one.name === name && one.source === 'saved');
+  if (now === undefined) return null;
+  if (edited?.name !== name) return `There is a macro ${name} already. Choose Edit beside it to change it, or another name.`;
+  const same = callOf(now) === callOf(edited) && now.text === edited.text && now.description === edited.description;
+  return same ? null : `Somebody else has changed ${name} meanwhile. Choose Edit beside it to see it.`;
+}
+
 /** The macros that complete a word which begins with `@`. */
 export function macrosFor(known: readonly Macro[], typed: string, kind: 'field' | 'pipe'): Macro[] {
   if (!typed.startsWith('@')) return [];

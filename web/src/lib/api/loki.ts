@@ -13,9 +13,11 @@ const nanoseconds = (ms: number): string => `${ms}000000`;
 
 /**
  * The rows of a query over a span, in steps, and the query of LogsQL whose result would look so.
+ * `isCut`: of lines, the newest ones; there may be more.
  */
-export async function queryLogQl(query: string, span: Span, stepMs: number, rowsMax: number, options: CallOptions = {}): Promise<{ rows: Row[]; like: string | null }> {
+export async function queryLogQl(query: string, span: Span, stepMs: number, rowsMax: number, options: CallOptions = {}): Promise<{ rows: Row[]; like: string | null; isCut: boolean }> {
   const params = { query, start: nanoseconds(Math.floor(span.startMs)), end: nanoseconds(Math.ceil(span.endMs)), step: stepMs / 1000, limit: LINES_MAX };
   const { data } = await json<{ data: LogQlData }>('/loki/api/v1/query_range', params, options);
-  return rowsOfLogQl(data, stepMs, rowsMax);
+  const answer = rowsOfLogQl(data, stepMs, rowsMax);
+  return { ...answer, isCut: answer.like === null && answer.rows.length >= LINES_MAX };
 }

@@ -1,6 +1,6 @@
 // Programs and sinks as typed calls. Nothing here keeps state.
 
-import { call, json, spanParams, type CallOptions } from './call';
+import { ApiError, call, json, spanParams, type CallOptions } from './call';
 import type { Span } from '../base/time';
 
 export type Language = 'awk' | 'logsql';
@@ -192,6 +192,16 @@ export function discardRejected(sink: string): Promise<RejectedDone> {
 
 export function programWithText(name: string, options: CallOptions = {}): Promise<Program & { text: string }> {
   return json(at(name), {}, options);
+}
+
+/** The text of a program as it is now; null if there is none any more. */
+export async function keptProgram(name: string): Promise<string | null> {
+  try {
+    return (await programWithText(name)).text;
+  } catch (error) {
+    if (error instanceof ApiError && error.status === 404) return null;
+    throw error;
+  }
 }
 
 export async function saveProgram(name: string, language: Language, text: string): Promise<void> {

@@ -32,6 +32,8 @@ export interface Kept {
   rows: Row[];
   /** Rows of the answer that were not kept. */
   left: number;
+  /** The answer was the beginning of a longer one. */
+  isCut?: true;
 }
 
 export interface TextCell {
@@ -107,7 +109,7 @@ function readKept(value: unknown): Kept | null {
   const [atMs, span, rows, query] = [instant(of['atMs']), readSpan(of['span']), of['rows'], text(of['query'], QUERY_CHARS_MAX)];
   if (atMs === null || span === null || query === null || !Array.isArray(rows)) return null;
   const read = rows.slice(0, CELL_ROWS_MAX).map(readRow);
-  return { atMs, span, query, rows: read.filter((row) => row !== null), left: Math.max(0, instant(of['left']) ?? 0) };
+  return { atMs, span, query, rows: read.filter((row) => row !== null), left: Math.max(0, instant(of['left']) ?? 0), ...(of['isCut'] === true ? { isCut: true } : {}) };
 }
 
 function readCell(value: unknown, at: number): Cell | null {
@@ -203,7 +205,7 @@ export function notebookIdFor(title: string, taken: readonly string[]): string {
 }
 
 /** Rows as they are kept: as many as fit, with long values cut. A line is kept as its message and fields, not as its bytes too. */
-export function keep(rows: readonly Row[], view: CellView, query: string, span: Span, atMs: number): Kept {
+export function keep(rows: readonly Row[], view: CellView, query: string, span: Span, atMs: number, isCut = false): Kept {
   const most = view === 'lines' ? CELL_LINES_MAX : CELL_ROWS_MAX;
   const kept: Row[] = [];
   let bytes = 0;
@@ -215,7 +217,7 @@ export function keep(rows: readonly Row[], view: CellView, query: string, span: 
     if (bytes > KEPT_BYTES_MAX) break;
     kept.push(short);
   }
-  return { atMs, span, query, rows: kept, left: rows.length - kept.length };
+  return { atMs, span, query, rows: kept, left: rows.length - kept.length, ...(isCut ? { isCut: true } : {}) };
 }
 
 /** Adds cells at the end, or at a place. */

@@ -1,7 +1,7 @@
 // What the server found, as incidents: a finding with those that are most likely parts of it.
 
 import type { Found, StandsOut } from '../api/standsOut';
-import type { Span } from '../base/time';
+import { formatInstant, type Span } from '../base/time';
 
 export interface Incident {
   found: Found;
@@ -74,4 +74,10 @@ export function hasShortHistory(found: Found): boolean {
 /** Whether there is more than usual. */
 export function isMore(found: Found): boolean {
   return found.seen > found.expected;
+}
+
+/** A time as it is written beside another one: with its date if it is of another day. */
+export function timeBeside(ms: number, besideMs: number, utc: boolean): string {
+  const [text, beside] = [formatInstant(ms, utc), formatInstant(besideMs, utc)];
+  return text.slice(0, 10) === beside.slice(0, 10) ? text.slice(11) : text;
 }

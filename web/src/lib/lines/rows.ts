@@ -1,7 +1,7 @@
 // Which fields of a line go into which column, and which can be filtered.
 
 import type { Row } from '../base/jsonl';
-import { timeToNs } from '../base/time';
+import { clockParts, timeToMs, timeToNs } from '../base/time';
 
 /** The field with the level of a line, which sets its colour, and the one with its type. */
 export const LEVEL_FIELD = '_level';
@@ -94,6 +94,12 @@ export function pageBehind(rows: readonly Row[], oldestFirst: boolean): PageStar
   if (lastNs === null) return null;
   const offset = rows.filter((row) => row['_time'] === last).length;
   return oldestFirst ? { startNs: lastNs, offset } : { endNs: lastNs + 1n, offset };
+}
+
+/** Whether a row is of another day than this moment; the rows may be in any order. */
+export function hasOtherDays(rows: readonly Row[], nowMs: number, utc: boolean): boolean {
+  const today = clockParts(nowMs, utc).date;
+  return rows.some((row) => clockParts(timeToMs(row['_time'] ?? ''), utc).date !== today);
 }
 
 /** The keys of rows, each once: rows without an id may be the same. */

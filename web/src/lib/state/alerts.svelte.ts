@@ -26,6 +26,8 @@ class AlertsState {
   /** The choices of new rules, by the draft that they make. */
   forms = $state.raw<ReadonlyMap<string, RuleForm>>(new Map());
   #polls = 0;
+  /** The texts that drafts were begun from, null for new files: saving must not replace any other one. */
+  #bases = new Map<string, string | null>();
 
   /** The server is older than this page. */
   get isAbsent(): boolean {
@@ -85,12 +87,24 @@ class AlertsState {
     this.forms = new Map([...next.set(draft, form)].slice(-DRAFTS_MAX));
   }
 
-  /** Keeps a text; null drops it. */
-  write(file: string, text: string | null): void {
+  /** Keeps a text; null drops it. `base` is what the server had when it was begun. */
+  write(file: string, text: string | null, base: string | null): void {
     const next = new Map(this.drafts);
     next.delete(file);
     if (text !== null) next.set(file, text);
     this.drafts = new Map([...next].slice(-DRAFTS_MAX));
+    if (!this.#bases.has(file)) this.rebase(file, base);
+    for (const known of [...this.#bases.keys()]) if (!this.drafts.has(known)) this.#bases.delete(known);
+  }
+
+  /** What the server had when the draft of a file was begun; `saved` if there is no draft. */
+  baseOf(file: string, saved: string | null): string | null {
+    return this.#bases.has(file) ? (this.#bases.get(file) ?? null) : saved;
+  }
+
+  /** From now on the draft is one of this text. */
+  rebase(file: string, base: string | null): void {
+    this.#bases.set(file, base);
   }
 }
 

@@ -23,6 +23,8 @@ export class ChartSearch {
   span = $state.raw<Span | null>(null);
   error = $state.raw<ApiError | null>(null);
   cancelled = $state(false);
+  /** The rows are the newest lines of a query in LogQL, which may have more. */
+  isCut = $state(false);
   loading = $state(false);
   #run = 0;
 
@@ -40,24 +42,28 @@ export class ChartSearch {
     const rows: Row[] = [];
     try {
       let like: string | null = null;
+      let isCut = false;
       if (isLogQl) {
         const answer = await this.running.track('loki', sent, (call) => queryLogQl(sent, span, stepMs, CHART_ROWS_MAX, call));
         rows.push(...answer.rows);
         like = answer.like ?? '*';
+        isCut = answer.isCut;
       } else await this.running.track('query', sent, (call) => queryLines({ query: sent, span, limit: rowsMax }, (more) => rows.push(...more), call));
       if (run !== this.#run) return;
       this.rows = rows;
+      this.isCut = isCut;
       this.sent = like ?? sent;
       this.span = span;
       this.error = null;
     } catch (error) {
       if (run !== this.#run) return;
-      if (isAbort(error) || isCancelled(error)) this.cancelled = true;
-      else {
-        this.error = toApiError(error);
-        this.sent = sent;
-        this.rows = [];
-      }
+      // Rows of an earlier query or range must not be taken for the answer to this one.
+      this.rows = [];
+      this.sent = sent;
+      if (isAbort(error) || isCancelled(error)) {
+        this.cancelled = true;
+        this.error = null;
+      } else this.error = toApiError(error);
     } finally {
       if (run === this.#run) this.loading = false;
     }

@@ -17,7 +17,7 @@ import { missing } from './missing.svelte';
 import { RunningQueries } from './running.svelte';
 import { serverStatus } from './status.svelte';
 import { barsMax, bucketsOf, niceStep, type Buckets } from '../base/steps';
-import { resolveRange, type Range, type Span } from '../base/time';
+import { resolveRange, timeToMs, type Range, type Span } from '../base/time';
 
 export const PAGE_ROWS = 100;
 /** Rows to request if pipes make a table: there is no older page to load then. */
@@ -47,6 +47,8 @@ export class LinesSearch {
   span = $state.raw<Span | null>(null);
   /** The time when that span was requested, by the server's clock. */
   askedMs = $state(0);
+  /** The span of the last run, which may not have answered yet. */
+  wantedSpan = $state.raw<Span | null>(null);
   buckets = $state.raw<Buckets | null>(null);
   levels = $state.raw<LevelSeries[]>([]);
   hits = $state<number | null>(null);
@@ -73,8 +75,9 @@ export class LinesSearch {
   /** The filter and range that the facets were counted for. */
   facetsFor = $state('');
   #run = 0;
-  /** What the last run asked for. */
+  /** What the last run asked for, and what the rows were asked for. */
   #asked = '';
+  #rowsFor = '';
 
   /** The rows are lines of the log, not a table made by pipes. */
   get isLines(): boolean {
@@ -90,6 +93,7 @@ export class LinesSearch {
 
     const askedMs = serverStatus.nowMs();
     const span = resolveRange(range, askedMs, serverStatus.stored());
+    this.wantedSpan = span;
     const text = query.trim() || '*';
     const filter = filterOf(text);
     const { pipes } = splitQuery(text);
@@ -114,12 +118,15 @@ export class LinesSearch {
       const limit = pipes === '' ? PAGE_ROWS : isStats(text) ? CHART_ROWS_MAX : TABLE_ROWS_MAX;
       const rows: Row[] = [];
       const isRefresh = this.sent === sent && this.oldestFirst === oldestFirst;
-      const further = isRefresh && pipes === '' && this.rows.length > limit ? this.rows : null;
+      // Further rows of another range are none of this one, nor are those that a relative range has left behind.
+      const isLonger = this.#rowsFor === asked && pipes === '' && this.rows.length > limit;
+      const further = isLonger ? this.rows.filter((row) => !(timeToMs(row['_time'] ?? '') < span.startMs)) : null;
       const show = (): void => {
         // A list that was read further than a page stays as long as it is while it is refreshed.
-        this.rows = further ? keepFurther(further, reuseRows(further, rows)) : isRefresh ? reuseRows(this.rows, rows) : [...rows];
+        this.rows = further && rows.length >= limit ? keepFurther(further, reuseRows(further, rows)) : isRefresh ? reuseRows(this.rows, rows) : [...rows];
         this.query = text;
         this.sent = sent;
+        this.#rowsFor = asked;
         this.oldestFirst = oldestFirst;
         this.error = null;
         this.isEarlier = false;
@@ -135,7 +142,8 @@ export class LinesSearch {
         if (!current()) return;
         show();
         this.isPartial = false;
-        if (this.rows.length <= limit) this.reachedEnd = pipes !== '' || rows.length < limit;
+        // New lines stand behind the oldest ones.
+        if (this.rows.length <= limit || oldestFirst) this.reachedEnd = pipes !== '' || rows.length < limit || this.rows.length >= ROWS_MAX;
         this.tookMs = performance.now() - startedMs;
       } catch (error) {
         if (!current()) return;

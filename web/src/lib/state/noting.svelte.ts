@@ -12,8 +12,8 @@ export interface Noted {
   span: Span;
   view: 'lines' | 'table' | 'chart';
   options: ChartOptions;
-  /** The rows that are shown, and the query that they answer; null if they are to be asked for. */
-  answer: { query: string; rows: readonly Row[] } | null;
+  /** The rows that are shown, the query that they answer, and whether there are more; null if they are to be asked for. */
+  answer: { query: string; rows: readonly Row[]; isCut: boolean } | null;
 }
 
 class Noting {

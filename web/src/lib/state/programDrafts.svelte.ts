@@ -7,6 +7,8 @@ export interface Draft {
   name: string;
   language: Language;
   text: string;
+  /** What the server had when the draft was begun; null for a new program. Saving must not replace any other text. */
+  base: string | null;
   /** Sample lines, one each line. */
   sample: string;
   /** The example it began with. */

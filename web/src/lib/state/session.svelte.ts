@@ -41,6 +41,18 @@ class Session {
     this.ended = false;
   }
 
+  /** In another tab somebody else may have logged in, with whose rights this page asks from then on. */
+  async check(): Promise<void> {
+    if (this.#before === null || this.screen !== 'views') return;
+    try {
+      const me = meOf(await whoAmI());
+      if (me.role === null) this.#lost();
+      else if (isSomebodyElse(this.#before, me)) location.reload();
+    } catch (error) {
+      if (!(error instanceof ApiError)) throw error;
+    }
+  }
+
   async logOut(): Promise<void> {
     let next: string | null;
     try {

@@ -13,6 +13,8 @@ const FLUSH_MS = 250;
 const RECONNECT_MS = [500, 1000, 2000, 5000];
 /** A new connection begins so much before the last line of the one before; lines that are there already are left out. */
 const OVERLAP_S = 5;
+/** The server sends something every five seconds: a connection that is silent for so long is dead. */
+const SILENT_MS = 30_000;
 /** The server begins a tail at most an hour in the past. */
 const GAP_S_MAX = 3600;
 
@@ -99,30 +101,45 @@ export class Tail {
     let tries = attempt;
     // What arrived while there was no connection is asked for again.
     const awayS = this.#heardMs === null ? null : Math.ceil(Math.max(0, Date.now() - this.#heardMs) / 1000);
+    const connection = new AbortController();
+    const end = (): void => connection.abort();
+    let silence: ReturnType<typeof setTimeout> | undefined;
+    const watch = (): void => {
+      clearTimeout(silence);
+      silence = setTimeout(end, SILENT_MS);
+    };
+    controller.signal.addEventListener('abort', end);
     try {
       await tailLines(
         query,
         awayS === null ? null : Math.min(GAP_S_MAX, awayS + OVERLAP_S),
         (rows) => this.#take(rows),
         () => {
+          watch();
           this.connected = true;
           this.hasGap ||= awayS !== null && awayS > GAP_S_MAX;
           this.#heardMs ??= Date.now();
           this.error = null;
           tries = 0;
         },
-        () => (this.#heardMs = Date.now()),
-        { signal: controller.signal },
+        () => {
+          watch();
+          this.#heardMs = Date.now();
+        },
+        { signal: connection.signal },
       );
     } catch (error) {
-      if (isAbort(error) || controller.signal.aborted) return;
-      this.error = toApiError(error);
+      if (controller.signal.aborted) return;
+      if (!isAbort(error)) this.error = toApiError(error);
       // A wrong query stays wrong, and a cancelled one was ended on purpose; a server that restarts becomes available
       // again.
-      if (this.error.status === 400 || this.cancelled) {
+      if (this.error?.status === 400 || this.cancelled) {
         this.connected = false;
         return;
       }
+    } finally {
+      clearTimeout(silence);
+      controller.signal.removeEventListener('abort', end);
     }
     this.connected = false;
     if (controller.signal.aborted) return;
