@@ -30,7 +30,6 @@ use super::level;
 use super::message::TIME_UNREADABLE;
 use super::tag::{bare_tag, is_exception, is_serial, tag};
 use super::time::{self, Written};
-use super::time_zone::WrittenZone;
 
 /// A longer word is not a host name (RFC 5424 allows 255).
 const HOSTNAME_BYTES_MAX: usize = 255;
@@ -268,13 +267,7 @@ fn versioned(rest: &[u8]) -> Option<Head<'_>> {
     let (app_name, message) = word(rest);
     Some(Head {
         format: Some("rfc3164"),
-        written: Some(Written {
-            local_s,
-            nanos,
-            zone: Some(WrittenZone::UTC),
-            has_year: true,
-            is_day: false,
-        }),
+        written: Some(Written::of_utc(local_s, nanos)),
         hostname,
         app_name,
         message,
