@@ -191,6 +191,8 @@ fn rfc5424(rest: &[u8]) -> Option<Head<'_>> {
     let message = match rest {
         [b'-', b' ', message @ ..] => message,
         b"-" | b"" => b"",
+        // A text that begins with a bracket is none of structured data.
+        _ if is_of_heroku(&head) => rest,
         // The former CEE marker, in place of structured data.
         [b'@', b'c', b'e', b'e', b':', ..] => rest,
         [b'[', ..] => match structured_length(rest) {
@@ -205,6 +207,9 @@ fn rfc5424(rest: &[u8]) -> Option<Head<'_>> {
                 rest
             }
         },
+        // Behind `-` for the kind of the message, the text begins: a sender has left out the last
+        // of the words. Behind another word, that may be a part of the text.
+        _ if head.msg_id.is_empty() => rest,
         _ => {
             head.note = Some("no structured data before the message");
             rest
@@ -212,6 +217,16 @@ fn rfc5424(rest: &[u8]) -> Option<Head<'_>> {
     };
     head.message = super::without_bom(message);
     Some(head)
+}
+
+/// Whether a line is one of Heroku's Logplex, which writes no structured data: `host app web.1 - x`,
+/// also with the token of the drain for the host (`d.` and a UUID).
+fn is_of_heroku(head: &Head<'_>) -> bool {
+    const TOKEN_BYTES: usize = 38;
+    let is_token = head.hostname.len() == TOKEN_BYTES && head.hostname.starts_with(b"d.");
+    (is_token || head.hostname == b"host")
+        && matches!(head.app_name, b"app" | b"heroku")
+        && head.msg_id.is_empty()
 }
 
 /// RFC 5424 with the time of RFC 3164: `1 Jan 31 12:00:00 host app - - - x`.
@@ -653,9 +668,11 @@ fn relayed(head: &mut Head<'_>, relays: usize) -> bool {
     true
 }
 
-/// Whether a text is pairs of a firewall of Fortinet or Sophos.
+/// Whether a text is pairs of a firewall of Fortinet or Sophos, or of another device of Fortinet.
 pub(crate) fn is_firewall(message: &[u8]) -> bool {
-    begins_firewall(message) && !named_device(message).is_empty()
+    // FortiMail and FortiWeb name the number of the device alone.
+    let is_numbered = || memchr::memmem::find(message, b" device_id=").is_some();
+    begins_firewall(message) && (!named_device(message).is_empty() || is_numbered())
 }
 
 /// Whether a text begins as pairs of a firewall do: of FortiOS up to 5 with `logver=` in front, of

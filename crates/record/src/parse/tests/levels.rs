@@ -289,6 +289,10 @@ fn levels_of_objects_and_pairs() {
         "device=\"SFW\" date=2026-11-21 time=12:00:00 device_name=\"fw1\" priority=Warning";
     assert_eq!(level_of(&file(), sophos), "warning");
     assert_eq!(level_of(&file(), "time=2026-11-21T12:00:00Z msg=m priority=Warning"), "-");
+    let fortimail =
+        "date=2026-11-21 time=12:00:00.123 device_id=FE1 type=event pri=warning msg=\"x y\"";
+    assert_eq!(level_of(&file(), fortimail), "warning");
+    assert_eq!(level_of(&file(), "time=2026-11-21T12:00:00Z msg=m pri=warning"), "-");
     let rows: &[Text] = &[
         (r#"{"level":"error","msg":"x"}"#, "error"),
         (r#"{"log":{"level":"informationen"},"message":"x"}"#, "info"),

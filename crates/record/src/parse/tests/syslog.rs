@@ -60,8 +60,21 @@ fn rfc5424() {
                 "_msg=m|app_name=a|facility=1|facility_keyword=user|level=debug|_level=debug|priority=15|severity=7|x.y=1",
             ),
             (
+                "<15>1 - - a - ID hello",
+                "_msg=hello|_note=no structured data before the message|app_name=a|facility=1|facility_keyword=user|level=debug|_level=debug|msg_id=ID|priority=15|severity=7",
+            ),
+            (
                 "<15>1 - - a - - hello",
-                "_msg=hello|_note=no structured data before the message|app_name=a|facility=1|facility_keyword=user|level=debug|_level=debug|priority=15|severity=7",
+                "_msg=hello|app_name=a|facility=1|facility_keyword=user|level=debug|_level=debug|priority=15|severity=7",
+            ),
+            // Heroku's Logplex, whose text may begin with a bracket.
+            (
+                "<190>1 2026-11-21T11:59:59+00:00 host app web.1 - [worker] started",
+                "_msg=[worker] started|app_name=app|facility=23|facility_keyword=local7|hostname=host|level=info|_level=info|priority=190|proc_id=web.1|severity=6|@2026-11-21T11:59:59Z",
+            ),
+            (
+                "<15>1 2026-11-21T11:59:59+00:00 d.9173ea1f-6f14-4976-9cf0-7cd0dafdcdbc heroku router - starting",
+                "_msg=starting|app_name=heroku|facility=1|facility_keyword=user|hostname=d.9173ea1f-6f14-4976-9cf0-7cd0dafdcdbc|level=debug|_level=debug|priority=15|proc_id=router|severity=7|@2026-11-21T11:59:59Z",
             ),
             // An element with the name of one of Loginson's own fields.
             (
