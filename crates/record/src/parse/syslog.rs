@@ -219,8 +219,8 @@ fn rfc5424(rest: &[u8]) -> Option<Head<'_>> {
     Some(head)
 }
 
-/// Whether a line is one of Heroku's Logplex, which writes no structured data: `host app web.1 - x`,
-/// also with the token of the drain for the host (`d.` and a UUID).
+/// Whether a line is one of Heroku's Logplex, which writes no structured data: `host app web.1 -
+/// x`, also with the token of the drain for the host (`d.` and a UUID).
 fn is_of_heroku(head: &Head<'_>) -> bool {
     const TOKEN_BYTES: usize = 38;
     let is_token = head.hostname.len() == TOKEN_BYTES && head.hostname.starts_with(b"d.");

@@ -227,7 +227,7 @@ pub(crate) fn iso(text: &[u8]) -> Option<(Written, usize)> {
     let days = days_from_civil(year, two(date, 5)?, two(date, 8)?)?;
     let mut second = clock(&date[11..])?;
     let mut at = 19;
-    let nanos = fraction(text, &mut at);
+    let nanos = fraction_or_millis(text, &mut at);
     if let [b' ', b'A' | b'P' | b'a' | b'p', b'M' | b'm', ..] = text[at..] {
         let hour = (second / 3600) as u32;
         second += (i64::from(of_twelve(hour, text, &mut at)) - i64::from(hour)) * 3600;
@@ -435,6 +435,18 @@ pub(crate) fn fraction(text: &[u8], at: &mut usize) -> u32 {
     }
     *at += 1 + digits;
     nanos
+}
+
+/// The same, also of three digits behind a colon, as some programs write milliseconds.
+pub(crate) fn fraction_or_millis(text: &[u8], at: &mut usize) -> u32 {
+    if let Some([b':', digits @ ..]) = text.get(*at..)
+        && let (nanos, 3) = fraction_digits(digits)
+        && matches!(digits.get(3), None | Some(b' ' | b'\t' | b']' | b')' | b',' | b'|' | b'Z'))
+    {
+        *at += 4;
+        return nanos;
+    }
+    fraction(text, at)
 }
 
 /// Nanoseconds of the digits at the start, which follow a point, and how many they are.
@@ -651,6 +663,7 @@ mod tests {
             ("1985-04-12T23:20:50.52Z", 482_196_050_520_000_000),
             ("1985-04-12T19:20:50.52-04:00", 482_196_050_520_000_000),
             ("2015-10-18 18:01:47,978", 1_445_191_307_978_000_000),
+            ("2015-10-18 18:01:47:978", 1_445_191_307_978_000_000),
             ("2015/10/18 18:01:47", 1_445_191_307_000_000_000),
             ("2015-10-18 18:01:47.1234567891", 1_445_191_307_123_456_789),
             ("2015-10-18T18:01:47+0200", 1_445_184_107_000_000_000),

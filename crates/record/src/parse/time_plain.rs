@@ -24,7 +24,7 @@ use super::time_zone::{self, WrittenZone};
 ///
 /// Invariant: no line matches two forms with different results, because the form that is tried
 /// first depends on the lines before.
-const FORMS: [&str; 85] = [
+const FORMS: [&str; 84] = [
     "I",
     "[I",
     "(I",           // sssd
@@ -91,10 +91,8 @@ const FORMS: [&str; 85] = [
     "Y-oTh:m:s",      // ISO 8601 with the day of the year
     "Y-M-D-h.m.s",    // DB2
     "[Y-M-D, h:m:s",  // Airflow
-    "[n/e/y H:m:s:k", // WebSphere
-    "[n/e/y, H:m:s:k",
     "q, H:m:s",
-    "[q H:m:s",
+    "[q H:m:s", // WebSphere
     "[q, H:m:s",
     "[n/e/Y H:m:s",
     "n/e/Y H:m:s",
@@ -107,6 +105,7 @@ const FORMS: [&str; 85] = [
     "n-e h:m:s.f ", // Android
     "D.M.Y h:m:s",
     "[D.M.Y h:m:s",
+    "d.n.Y, H:m:s", // JavaScript in German
     "Y-M-D h:m!",
     "Y-M-DTh:m!",
     "[Y-M-D h:m!",
@@ -114,7 +113,7 @@ const FORMS: [&str; 85] = [
 
 /// Forms that are tried last, and never first: days without a time, which begin other forms, and
 /// times without seconds.
-const LAST_FORMS: [&str; 13] = [
+const LAST_FORMS: [&str; 14] = [
     "Y/M/D h:m!",
     "D.M.Y h:m!",
     "n/e/Y H:m!",
@@ -127,6 +126,7 @@ const LAST_FORMS: [&str; 13] = [
     "[Y-M-D!",
     ZABBIX,
     "[#] I",         // NATS: the process, then the time
+    "#:#:#:#:I",     // SAP ASE: engine, thread, family and process
     "#,n/e/y,h:m:s", // DHCP server of Windows: the event, then day and time
 ];
 
@@ -230,6 +230,7 @@ fn of_one_program(line: &[u8], memo: &mut usize) -> Option<(Written, usize)> {
         // Terminal colours are skipped.
         [0x1b, ..] => match super::level::colours(line) {
             0 => None,
+            colours if line[colours..].starts_with(NEST) => of_nest(line, colours, memo),
             colours => behind(colours, memo),
         },
         [b'@', label @ ..] => tai64(label),
@@ -247,6 +248,12 @@ fn of_one_program(line: &[u8], memo: &mut usize) -> Option<(Written, usize)> {
             "d-b-Y::h:m:s",
             memchr::memmem::find(&window[..window.len().min(40)], b"==== ")? + 5,
         ),
+        [b'[', b'N', b'e', b's', b't', b']', b' ', ..] => of_nest(line, 0, memo),
+        // Network load balancer of AWS, whose times are in UTC: `tls 2.0 2026-01-31T12:00:00 …`
+        [b't', b'l', b's', b' ', _, b'.', _, b' ', b'0'..=b'9', ..] => {
+            let (written, length) = fit_at("I", 8)?;
+            Some((Written { zone: written.zone.or(Some(WrittenZone::UTC)), ..written }, length))
+        }
         // uWSGI
         [b'[', b'p', b'i', b'd', b':', ..] => {
             fit_at("[a b D h:m:s Y]", memchr::memmem::find(window, b"} [")? + 2)
@@ -266,6 +273,19 @@ fn of_one_program(line: &[u8], memo: &mut usize) -> Option<(Written, usize)> {
         _ => None,
     };
     found.or_else(|| behind_level(line, memo)).or_else(|| behind_words(line, memo))
+}
+
+/// How lines of NestJS begin, perhaps behind a colour.
+pub(crate) const NEST: &[u8] = b"[Nest] ";
+
+/// `[Nest] 712  - 01/31/2026, 12:00:00 PM     LOG [App] x`, from `begin` on: the time is behind the
+/// process, and may have a colour of its own.
+fn of_nest(line: &[u8], begin: usize, memo: &mut usize) -> Option<(Written, usize)> {
+    let window = &line[begin..line.len().min(begin + WORD_BYTES_MAX)];
+    let dash = begin + memchr::memmem::find(window, b" - ")? + 3;
+    let at = dash + super::level::colours(&line[dash..]);
+    let (written, length) = find_form(&line[at..], memo)?;
+    Some((written, at + length))
 }
 
 /// `ERROR [main] 2026-01-31 12:00:00,123 x` of Cassandra, `[error] 2026-01-31T12:00:00Z x` of
@@ -487,7 +507,7 @@ fn fit(form: &str, line: &[u8]) -> Option<(Written, usize)> {
         return Some((Written::of_utc(seconds, nanos), at));
     }
     if form.ends_with('s') {
-        nanos = time::fraction(line, &mut at);
+        nanos = time::fraction_or_millis(line, &mut at);
     }
     let is_day = form.ends_with('!') && !form.contains('m');
     if !is_day {
