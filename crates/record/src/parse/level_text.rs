@@ -588,9 +588,9 @@ fn bracketed(text: &[u8], at: usize, start: usize) -> Option<&'static str> {
 }
 
 /// A level word in front of a colon with a blank behind it, and behind another colon or a bracket:
-/// `general: error: x`, `unbound[12:0] error: x`, `app - error: x`, `web-1  | error: x`; so also with a blank before the
-/// colon (libvirt's `7: error : x`), in parentheses (`Puppet (err): x`), or as GLib writes it
-/// (`GLib-WARNING **: x`); or the value of a key: `"level":"error"`.
+/// `general: error: x`, `unbound[12:0] error: x`, `app - error: x`, `web-1  | error: x`; so also
+/// with a blank before the colon (libvirt's `7: error : x`), in parentheses (`Puppet (err): x`), or
+/// as GLib writes it (`GLib-WARNING **: x`); or the value of a key: `"level":"error"`.
 #[inline]
 fn before_colon(text: &[u8], at: usize) -> Option<&'static str> {
     let last = text[..at].last()?;

@@ -277,3 +277,45 @@ fn priorities() {
         ],
     );
 }
+
+/// What `journalctl` prints in its short formats.
+#[test]
+fn journalctl() {
+    let of = |origin: &Origin, line: &str| {
+        let batch = parse_with(&ParserConfig::default(), origin, &[line.as_bytes()]);
+        let row = batch.row(0);
+        let get = |name: &str| {
+            row.get_by_name(name).map(|value| String::from_utf8_lossy(value).into_owned())
+        };
+        let fields = ["hostname", "app_name", "proc_id", "_msg"].map(get);
+        (fields, time_text(row.time_ns()))
+    };
+    for line in [
+        "Sat 2026-01-31 12:00:00 UTC web1 app[7]: x",
+        "Sat 2026-01-31 13:00:00 CET web1 app[7]: x",
+        "1769860800.000000 web1 app[7]: x",
+        "2026-01-31T12:00:00.000000+00:00 web1 app[7]: x",
+        "2026-01-31T13:00:00+0100 web1 app[7]: x",
+    ] {
+        for origin in [file(), syslog_udp()] {
+            let (fields, time) = of(&origin, line);
+            let fields = fields.map(Option::unwrap_or_default);
+            assert_eq!(fields, ["web1", "app", "7", "x"], "{line}");
+            assert_eq!(time, "2026-01-31T12:00:00Z", "{line}");
+        }
+    }
+    // Texts of programs.
+    for line in [
+        "Sat 2026-01-31 12:00:00 UTC Backup done: x",
+        "Sat 2026-01-31 12:00:00 UTC x",
+        "1769860800.000000 ERROR app: x",
+        "1769860800.000000 app: x y: z",
+        "1769860800.000    178 192.0.2.1 TCP_MISS/200 12 GET http://a/ - HIER_NONE/- text/html",
+    ] {
+        for origin in [file(), syslog_udp()] {
+            let ([hostname, app_name, ..], time) = of(&origin, line);
+            assert_eq!((hostname, app_name), (None, None), "{line}");
+            assert_eq!(time, "2026-01-31T12:00:00Z", "{line}");
+        }
+    }
+}
