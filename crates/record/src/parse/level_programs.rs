@@ -51,6 +51,24 @@ pub(super) fn of_macos(text: &[u8]) -> Option<&'static str> {
     }
 }
 
+/// `Info|Bootstrap|x` of NLog, behind the bar that ends the time, and ` info | x`.
+pub(super) fn between_bars(inner: &[u8]) -> Option<&'static str> {
+    let inner = inner.trim_ascii_start();
+    let length = inner.iter().take(16).take_while(|b| b.is_ascii_alphabetic()).count();
+    let (word, behind) = inner.split_at(length);
+    if behind.trim_ascii_start().first() == Some(&b'|') { from_word(word) } else { None }
+}
+
+/// `01> Info         x` of Veeam, behind the bracket before the thread; also `01>  Info (3)  x`.
+pub(super) fn of_veeam(inner: &[u8]) -> Option<&'static str> {
+    let digits = inner.iter().take(8).take_while(|b| b.is_ascii_digit()).count();
+    let rest = inner[digits..].strip_prefix(b"> ").filter(|_| digits > 0)?.trim_ascii_start();
+    let length = rest.iter().take(16).take_while(|b| b.is_ascii_alphabetic()).count();
+    let (word, behind) = rest.split_at(length);
+    let is_column = behind.starts_with(b"  ") || behind.starts_with(b" (");
+    if is_column { from_word(word) } else { None }
+}
+
 /// `In(166) Hostd[2099]: x` of ESXi since version 8: the level, and the priority of syslog.
 pub(super) fn of_esxi(text: &[u8]) -> Option<&'static str> {
     const NAMES: [&[u8; 2]; 8] = [b"Em", b"Al", b"Cr", b"Er", b"Wa", b"No", b"In", b"Db"];

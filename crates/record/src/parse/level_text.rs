@@ -19,8 +19,8 @@ use super::json_names::{self, LevelKind, Marks, Use};
 use super::json_parts::{self, JsonKind};
 use super::level::{LEVELS, WORD_BYTES, colours, from_letter, from_word};
 use super::level_programs::{
-    is_hana, is_process, is_redis, is_usual_of_nest, of_android, of_esxi, of_exos, of_macos,
-    of_redis, of_thread, of_websphere,
+    between_bars, is_hana, is_process, is_redis, is_usual_of_nest, of_android, of_esxi, of_exos,
+    of_macos, of_redis, of_thread, of_veeam, of_websphere,
 };
 use super::level_signs::{Signs, is_word};
 use super::syslog;
@@ -204,8 +204,8 @@ fn of_late_pair(text: &[u8]) -> Option<&'static str> {
 /// - WebSphere's letter behind thread and component, ESXi's `In(166) Hostd[2099]: x`
 /// - VMware's `… [7F3C error 'Default'] x`
 /// - Redis' mark behind process and role: `1:M 31 Jan 2026 12:00:00.123 # x`
-/// - NestJS' `LOG`, the letter of SAP HANA behind thread and connection, and the column of macOS'
-///   `log show`
+/// - NestJS' `LOG`, the letter of SAP HANA behind thread and connection, the columns of macOS' `log
+///   show`, NLog and Veeam
 pub(crate) fn of_timed(line: &[u8], time_bytes: usize) -> Option<&'static str> {
     match line {
         [letter @ (b'I' | b'W' | b'E' | b'F'), digits @ ..]
@@ -282,6 +282,8 @@ pub(crate) fn of_timed(line: &[u8], time_bytes: usize) -> Option<&'static str> {
                 return from_letter(*letter);
             }
         }
+        ([], [b'|', inner @ ..]) if let Some(level) = between_bars(inner) => return Some(level),
+        ([], [b'<', inner @ ..]) if let Some(level) = of_veeam(inner) => return Some(level),
         ([_, _], [b'(', ..]) if let Some(level) = of_esxi(first) => return Some(level),
         ([], [b'[', inner @ ..]) if let Some(level) = of_thread(inner) => return Some(level),
         ([], [b'[', letter @ (b'F' | b'E' | b'W' | b'I' | b'D' | b'T' | b'C'), b']', ..]) => {
@@ -566,15 +568,19 @@ fn bracketed(text: &[u8], at: usize, start: usize) -> Option<&'static str> {
         |text: &[u8]| text.iter().take(32).take_while(|b| b.is_ascii_alphanumeric()).count();
     let mut word = &inner[padding..];
     let mut length = word_length(word);
+    let mut has_module = false;
     if word.get(length) == Some(&b':') || word.get(length) == Some(&b'_') {
         // A module of Apache in front: `[core:error]`, `[mpm_event:notice]`.
         let module = word.iter().take(32).take_while(|b| is_word(**b)).count();
         word = word[module..].strip_prefix(b":")?;
         length = word_length(word);
+        has_module = true;
     }
     let (word, behind) = word.split_at(length);
     let behind = behind.trim_ascii_start();
     let is_closed = match text[at] {
+        // Couchbase has the time in the same brackets: `[ns_server:info,2026-01-31T12:00:00.250Z,`.
+        b'[' if has_module && matches!(behind, [b',', b'0'..=b'9', ..]) => true,
         b'[' => behind.first() == Some(&b']'),
         // NetworkManager's `<info>` begins the text; elsewhere small letters are XML.
         _ => behind.first() == Some(&b'>') && (at == start || word.first()?.is_ascii_uppercase()),

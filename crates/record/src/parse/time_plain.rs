@@ -24,7 +24,7 @@ use super::time_zone::{self, WrittenZone};
 ///
 /// Invariant: no line matches two forms with different results, because the form that is tried
 /// first depends on the lines before.
-const FORMS: [&str; 84] = [
+const FORMS: [&str; 87] = [
     "I",
     "[I",
     "(I",           // sssd
@@ -105,7 +105,10 @@ const FORMS: [&str; 84] = [
     "n-e h:m:s.f ", // Android
     "D.M.Y h:m:s",
     "[D.M.Y h:m:s",
-    "d.n.Y, H:m:s", // JavaScript in German
+    "d.n.Y, H:m:s",   // JavaScript in German
+    "d/n/Y -- h:m:s", // Suricata before 7
+    "[Y.M.D-h.m.s",   // Unreal Engine
+    "D b h:m:s ",     // ntpd
     "Y-M-D h:m!",
     "Y-M-DTh:m!",
     "[Y-M-D h:m!",
@@ -113,7 +116,7 @@ const FORMS: [&str; 84] = [
 
 /// Forms that are tried last, and never first: days without a time, which begin other forms, and
 /// times without seconds.
-const LAST_FORMS: [&str; 14] = [
+const LAST_FORMS: [&str; 15] = [
     "Y/M/D h:m!",
     "D.M.Y h:m!",
     "n/e/Y H:m!",
@@ -127,6 +130,7 @@ const LAST_FORMS: [&str; 14] = [
     ZABBIX,
     "[#] I",         // NATS: the process, then the time
     "#:#:#:#:I",     // SAP ASE: engine, thread, family and process
+    "[#:#:MD/hms.f", // Chromium: process and thread, then the time
     "#,n/e/y,h:m:s", // DHCP server of Windows: the event, then day and time
 ];
 
@@ -258,6 +262,10 @@ fn of_one_program(line: &[u8], memo: &mut usize) -> Option<(Written, usize)> {
         [b'[', b'p', b'i', b'd', b':', ..] => {
             fit_at("[a b D h:m:s Y]", memchr::memmem::find(window, b"} [")? + 2)
         }
+        // Couchbase: `[ns_server:info,2026-01-31T12:00:00.250Z,ns_1@cb1:<0.1.0>:a:7]x`
+        [b'[', b'a'..=b'z', ..] => {
+            memchr::memchr(b',', window).and_then(|comma| fit_at("I", comma + 1))
+        }
         // Rails
         [b'S', b't', b'a', b'r', b't', b'e', b'd', b' ', ..] => {
             fit_at("I", memchr::memmem::rfind(&line[..line.len().min(4096)], b" at ")? + 4)
@@ -314,9 +322,16 @@ fn behind_level(line: &[u8], memo: &mut usize) -> Option<(Written, usize)> {
 }
 
 /// `79a5 bucket [31/Jan/2026:12:00:00 +0000] …` of S3, `web-1  | 2026-01-31T12:00:00Z …` of docker
-/// compose.
+/// compose, `[12 - Suricata-Main] 2026-01-31 12:00:00 …`, and other words in brackets.
 fn behind_words(line: &[u8], memo: &mut usize) -> Option<(Written, usize)> {
     let window = &line[..line.len().min(WORD_BYTES_MAX)];
+    if window.first() == Some(&b'[')
+        && let Some(close) = memchr::memchr(b']', window)
+        && matches!(line[close + 1..], [b' ', b'0'..=b'9', ..])
+        && let Some((written, length)) = find_form(&line[close + 2..], memo)
+    {
+        return Some((written, close + 2 + length));
+    }
     let first = short::first_blank(window)?;
     let blanks = window[first..].iter().take_while(|b| **b == b' ').count();
     if window[first + blanks..].starts_with(b"| ") {

@@ -105,6 +105,15 @@ const TIMED: &[Text] = &[
     ("2026-01-31 12:00:00.735123+0000 0x1f3      Error       0x0  712  0  launchd: x", "error"),
     ("2026-01-31 12:00:00.735123+0000 0x1f3      Fault       0x0  712  0  launchd: x", "critical"),
     ("2026-01-31 12:00:00.735123+0000 0x1f3      Default     0x0  712  0  launchd: x", "-"),
+    // NLog, Veeam, Couchbase, Chromium, Unreal Engine
+    ("2026-01-31 12:00:00.7|Info|Bootstrap|x", "info"),
+    ("2026-01-31 12:00:00 | warn | x", "warning"),
+    ("2026-01-31 12:00:00 | error of x | y", "-"),
+    ("[31.01.2026 12:00:00] <01> Error        x", "error"),
+    ("[31.01.2026 12:00:00.735]    <01>    Warning (3)    x", "warning"),
+    ("[ns_server:warn,2026-01-31T12:00:00.735Z,ns_1@cb1:<0.1.0>:a:7]x", "warning"),
+    ("[712:713:0131/120000.735123:ERROR:a.cc(7)] x", "error"),
+    ("[2026.01.31-12.00.00:735][  0]LogInit: Warning: x", "warning"),
     // SQL Server
     ("2026-01-31 12:00:00.73 spid51      Error: 1205, Severity: 13, State: 51.", "error"),
     ("2026-01-31 12:00:00.73 spid51      Starting up database 'shop'.", "-"),
