@@ -543,7 +543,12 @@ fn of_one_program(word: &[u8], before: &[u8], behind: &[u8]) -> Option<&'static 
         b"ATTENTION" | b"ATTENZIONE" if behind.starts_with(b":  ") => Some("warning"),
         b"GRAVE" if behind.starts_with(b" [") => Some("error"),
         b"SUCCESS" if before.ends_with(b"| ") && behind.starts_with(b"  |") => Some("info"),
-        b"NOTIFICATION" if before.ends_with(b"[") && behind.starts_with(b"]") => Some("notice"),
+        // Oracle, also with a number: `[NOTIFICATION:16]`
+        b"NOTIFICATION"
+            if before.ends_with(b"[") && matches!(behind.first(), Some(b']' | b':')) =>
+        {
+            Some("notice")
+        }
         // Logrus, and programs that copy it: `ERRO[0012] …`.
         b"ERRO" | b"DEBU" | b"FATA" | b"PANI" | b"TRAC" if before.is_empty() => match word {
             b"ERRO" => Some("error"),

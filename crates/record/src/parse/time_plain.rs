@@ -24,7 +24,7 @@ use super::time_zone::{self, WrittenZone};
 ///
 /// Invariant: no line matches two forms with different results, because the form that is tried
 /// first depends on the lines before.
-const FORMS: [&str; 87] = [
+const FORMS: [&str; 88] = [
     "I",
     "[I",
     "(I",           // sssd
@@ -109,6 +109,7 @@ const FORMS: [&str; 87] = [
     "d/n/Y -- h:m:s", // Suricata before 7
     "[Y.M.D-h.m.s",   // Unreal Engine
     "D b h:m:s ",     // ntpd
+    "[Y-M-D][h:m:s",  // fern
     "Y-M-D h:m!",
     "Y-M-DTh:m!",
     "[Y-M-D h:m!",

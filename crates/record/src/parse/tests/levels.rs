@@ -114,6 +114,7 @@ const TIMED: &[Text] = &[
     ("[ns_server:warn,2026-01-31T12:00:00.735Z,ns_1@cb1:<0.1.0>:a:7]x", "warning"),
     ("[712:713:0131/120000.735123:ERROR:a.cc(7)] x", "error"),
     ("[2026.01.31-12.00.00:735][  0]LogInit: Warning: x", "warning"),
+    ("[2026-01-31][12:00:00][shop::cart][WARN] x", "warning"),
     // SQL Server
     ("2026-01-31 12:00:00.73 spid51      Error: 1205, Severity: 13, State: 51.", "error"),
     ("2026-01-31 12:00:00.73 spid51      Starting up database 'shop'.", "-"),
@@ -165,6 +166,7 @@ const UNTIMED: &[Text] = &[
     ("\u{1b}[31merror\u{1b}[39m: x", "error"),
     ("\u{1b}[31mERROR: x\u{1b}[0m", "error"),
     ("NOTIFY [NOTIFICATION] [x]", "notice"),
+    ("[soa_server1] [NOTIFICATION:16] [x]", "notice"),
     ("info hostd[2099] [Originator@6876] x", "info"),
     ("web-1  | error: x", "error"),
     ("an ERROR was seen", "error"),

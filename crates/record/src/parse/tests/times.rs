@@ -131,13 +131,14 @@ const LINES: &[Timed] = &[
     ("31-Jan-2026 12:00:00:250 x", QUARTER),
     ("31.01.2026 12:00:00:250 x", QUARTER),
     ("1/31/2026 12:00:00:250 PM x", QUARTER),
-    // Domino, Suricata, Unreal Engine, ntpd, Chromium, Couchbase
+    // Domino, Suricata, Unreal Engine, ntpd, Rust's fern, Chromium, Couchbase
     ("[0A8C:0002-0F9C] 01/31/2026 12:00:00 PM  Server started", NOON),
     ("[12 - Suricata-Main] 2026-01-31 12:00:00 Notice: x", NOON),
     ("31/1/2026 -- 12:00:00 - <Notice> - x", NOON),
     ("1/2/2026 -- 12:00:00 - <Info> - x", "2026-02-01T12:00:00Z"),
     ("[2026.01.31-12.00.00:250][  0]LogInit: x", QUARTER),
     ("31 Jan 12:00:00 ntpd[712]: x", NOON),
+    ("[2026-01-31][12:00:00][shop::cart][INFO] x", NOON),
     ("[712:713:0131/120000.250000:ERROR:a.cc(7)] x", QUARTER),
     ("[ns_server:info,2026-01-31T12:00:00.250Z,ns_1@cb1:<0.1.0>:a:7]x", QUARTER),
     // JavaScript in German, NestJS, a network load balancer of AWS, SAP ASE
