@@ -88,9 +88,9 @@ const FORMS: [&str; 88] = [
     "YMD h:m:s",
     "YMD-h:m:s",
     "YMD-hms",
-    "Y-oTh:m:s",      // ISO 8601 with the day of the year
-    "Y-M-D-h.m.s",    // DB2
-    "[Y-M-D, h:m:s",  // Airflow
+    "Y-oTh:m:s",     // ISO 8601 with the day of the year
+    "Y-M-D-h.m.s",   // DB2
+    "[Y-M-D, h:m:s", // Airflow
     "q, H:m:s",
     "[q H:m:s", // WebSphere
     "[q, H:m:s",
@@ -265,7 +265,8 @@ fn of_one_program(line: &[u8], memo: &mut usize) -> Option<(Written, usize)> {
         }
         // Couchbase: `[ns_server:info,2026-01-31T12:00:00.250Z,ns_1@cb1:<0.1.0>:a:7]x`
         [b'[', b'a'..=b'z', ..] => {
-            memchr::memchr(b',', window).and_then(|comma| fit_at("I", comma + 1))
+            let end = memchr::memchr3(b',', b' ', b']', window)?;
+            if line[end] == b',' { fit_at("I", end + 1) } else { None }
         }
         // Rails
         [b'S', b't', b'a', b'r', b't', b'e', b'd', b' ', ..] => {
