@@ -826,8 +826,8 @@ fn find_role(name: &str, line_context: ParseContext<'_>, rows: &mut RowsBuilder<
     };
     let level = match usage {
         _ if !names.level.is_empty() => named(names.level),
-        // Sophos
-        _ if line_context.is_firewall && name == "priority" => Some(1),
+        // Sophos, and FortiMail
+        _ if line_context.is_firewall && matches!(name, "priority" | "pri") => Some(1),
         Use::Level(rank, _) => Some(rank),
         _ => None,
     };

@@ -3,7 +3,6 @@
 
 use super::time::{self, Absurd, Context, Written};
 use super::time_plain;
-use super::time_zone::WrittenZone;
 use super::times::Times;
 
 /// The time in a value, in nanoseconds since 1970 UTC; `None` if it is not a time.
@@ -81,7 +80,7 @@ fn number(text: &[u8]) -> Option<Written> {
             time::since_1970(format!("{seconds:.6}").as_bytes())?
         }
     };
-    Some(Written { local_s, nanos, zone: Some(WrittenZone::UTC), has_year: true, is_day: false })
+    Some(Written::of_utc(local_s, nanos))
 }
 
 fn written(text: &[u8]) -> Option<Written> {

@@ -18,8 +18,12 @@ use super::json_level;
 use super::json_names::{self, LevelKind, Marks, Use};
 use super::json_parts::{self, JsonKind};
 use super::level::{LEVELS, WORD_BYTES, colours, from_letter, from_word};
+use super::level_programs::{
+    between_bars, is_hana, is_process, is_redis, is_usual_of_nest, of_android, of_esxi, of_exos,
+    of_macos, of_redis, of_thread, of_veeam, of_websphere,
+};
 use super::level_signs::{Signs, is_word};
-use super::{syslog, time};
+use super::syslog;
 
 /// A text names its level early; beyond that a level word is part of the message.
 pub(crate) const LEVEL_SEARCH_BYTES: usize = 128;
@@ -200,6 +204,8 @@ fn of_late_pair(text: &[u8]) -> Option<&'static str> {
 /// - WebSphere's letter behind thread and component, ESXi's `In(166) Hostd[2099]: x`
 /// - VMware's `… [7F3C error 'Default'] x`
 /// - Redis' mark behind process and role: `1:M 31 Jan 2026 12:00:00.123 # x`
+/// - NestJS' `LOG`, the letter of SAP HANA behind thread and connection, the columns of macOS' `log
+///   show`, NLog and Veeam
 pub(crate) fn of_timed(line: &[u8], time_bytes: usize) -> Option<&'static str> {
     match line {
         [letter @ (b'I' | b'W' | b'E' | b'F'), digits @ ..]
@@ -211,6 +217,9 @@ pub(crate) fn of_timed(line: &[u8], time_bytes: usize) -> Option<&'static str> {
             return from_letter(*letter);
         }
         [b'0'..=b'9', ..] if is_redis(line) => return of_redis(&line[time_bytes..]),
+        [b'[', b'N', b'e', ..] | [0x1b, ..] if is_usual_of_nest(line, time_bytes) => {
+            return Some("info");
+        }
         _ => {}
     }
     // The level may be in front of the time.
@@ -229,6 +238,12 @@ pub(crate) fn of_timed(line: &[u8], time_bytes: usize) -> Option<&'static str> {
     }
     let length = first.iter().take(16).position(|b| !is_word(*b)).unwrap_or(first.len().min(16));
     match (&first[..length], &first[length..]) {
+        ([letter @ (b'd' | b'i' | b'w' | b'e' | b'f')], [b' ', ..]) if is_hana(front) => {
+            return from_letter(*letter);
+        }
+        ([b'0', b'x', ..], [b' ', behind @ ..]) if let Some(level) = of_macos(behind) => {
+            return Some(level);
+        }
         // MongoDB 4.2 fills a letter alone with a second blank.
         ([letter] | [letter, b'1'..=b'5'], [b' ', b' ', next, ..] | [b' ', next, ..])
             if next.is_ascii_uppercase() && rest.starts_with(b" ") =>
@@ -267,6 +282,8 @@ pub(crate) fn of_timed(line: &[u8], time_bytes: usize) -> Option<&'static str> {
                 return from_letter(*letter);
             }
         }
+        ([], [b'|', inner @ ..]) if let Some(level) = between_bars(inner) => return Some(level),
+        ([], [b'<', inner @ ..]) if let Some(level) = of_veeam(inner) => return Some(level),
         ([_, _], [b'(', ..]) if let Some(level) = of_esxi(first) => return Some(level),
         ([], [b'[', inner @ ..]) if let Some(level) = of_thread(inner) => return Some(level),
         ([], [b'[', letter @ (b'F' | b'E' | b'W' | b'I' | b'D' | b'T' | b'C'), b']', ..]) => {
@@ -300,80 +317,6 @@ pub(crate) fn of_timed(line: &[u8], time_bytes: usize) -> Option<&'static str> {
         return Some(level);
     }
     find(first)
-}
-
-/// `0000004a ServletWrappe E   x` of WebSphere, behind the time: thread, component and level.
-fn of_websphere(text: &[u8]) -> Option<&'static str> {
-    const COMPONENT_BYTES_MAX: usize = 128;
-    let (thread, rest) = text.split_first_chunk::<8>()?;
-    let component = rest.strip_prefix(b" ")?;
-    thread.iter().all(u8::is_ascii_hexdigit).then_some(())?;
-    let window = &component[..component.len().min(COMPONENT_BYTES_MAX)];
-    let length = memchr::memchr(b' ', window).filter(|length| *length > 0)?;
-    match component[length..].trim_ascii_start() {
-        [letter @ (b'F' | b'E' | b'W' | b'I' | b'D'), b' ', ..] => from_letter(*letter),
-        [b'A', b' ', ..] => Some("notice"), // audit
-        _ => None,
-    }
-}
-
-/// `In(166) Hostd[2099]: x` of ESXi since version 8: the level, and the priority of syslog.
-fn of_esxi(text: &[u8]) -> Option<&'static str> {
-    const NAMES: [&[u8; 2]; 8] = [b"Em", b"Al", b"Cr", b"Er", b"Wa", b"No", b"In", b"Db"];
-    let (name, rest) = text.split_first_chunk::<2>()?;
-    let severity = NAMES.iter().position(|known| *known == name)?;
-    let inner = rest.strip_prefix(b"(")?;
-    let (priority, digits) = time::number(inner, 3)?;
-    let is_it = priority as usize % 8 == severity && inner[digits..].starts_with(b") ");
-    is_it.then(|| LEVELS[severity])
-}
-
-/// `7F3C error 'Default' …]` of VMware, behind the bracket: thread, level, and the component in
-/// quotes.
-fn of_thread(inner: &[u8]) -> Option<&'static str> {
-    let thread = inner.iter().take(16).take_while(|b| b.is_ascii_alphanumeric()).count();
-    let level = inner[thread..].strip_prefix(b" ")?;
-    let length = level.iter().take(16).take_while(|b| b.is_ascii_lowercase()).count();
-    if thread > 0 && level[length..].starts_with(b" '") {
-        from_word(&level[..length])
-    } else {
-        None
-    }
-}
-
-/// `1234:M 31 `: process id and role.
-fn is_redis(line: &[u8]) -> bool {
-    let digits = line.iter().take_while(|b| b.is_ascii_digit()).count();
-    matches!(line[digits..], [b':', b'M' | b'S' | b'C' | b'X', b' ', ..])
-}
-
-fn of_redis(rest: &[u8]) -> Option<&'static str> {
-    Some(match rest.trim_ascii_start() {
-        [b'#', b' ', ..] => "warning",
-        [b'*', b' ', ..] => "notice",
-        [b'-', b' ', ..] => "info",
-        [b'.', b' ', ..] => "debug",
-        _ => return None,
-    })
-}
-
-/// `1234  5678 E Tag: x`: process, thread and level of Android.
-fn of_android(text: &[u8]) -> Option<&'static str> {
-    let mut rest = text;
-    for _ in 0..2 {
-        let digits = rest.iter().take(8).take_while(|b| b.is_ascii_digit()).count();
-        let behind = rest[digits..].trim_ascii_start();
-        (digits > 0 && behind.len() < rest.len() - digits).then_some(())?;
-        rest = behind;
-    }
-    match rest {
-        [letter @ (b'V' | b'D' | b'I' | b'W' | b'E' | b'F'), b' ', next, ..]
-            if next.is_ascii_alphabetic() =>
-        {
-            from_letter(*letter)
-        }
-        _ => None,
-    }
 }
 
 /// Searches the level of a text that begins behind its leading time.
@@ -591,6 +534,8 @@ fn capitals(text: &[u8], at: usize, start: usize) -> Capitals {
 fn of_one_program(word: &[u8], before: &[u8], behind: &[u8]) -> Option<&'static str> {
     match word {
         b"LOG" if behind.starts_with(b":  ") => Some("info"),
+        // PgBouncer: `[712] LOG C-0x5581: x`
+        b"LOG" if behind.starts_with(b" ") && is_process(before) => Some("info"),
         // Db2: `…  LEVEL: Error`
         b"LEVEL" if before.ends_with(b"  ") && behind.starts_with(b": ") => value(&behind[2..]),
         // PostgreSQL in German, French and Italian, and Tomcat.
@@ -598,7 +543,12 @@ fn of_one_program(word: &[u8], before: &[u8], behind: &[u8]) -> Option<&'static 
         b"ATTENTION" | b"ATTENZIONE" if behind.starts_with(b":  ") => Some("warning"),
         b"GRAVE" if behind.starts_with(b" [") => Some("error"),
         b"SUCCESS" if before.ends_with(b"| ") && behind.starts_with(b"  |") => Some("info"),
-        b"NOTIFICATION" if before.ends_with(b"[") && behind.starts_with(b"]") => Some("notice"),
+        // Oracle, also with a number: `[NOTIFICATION:16]`
+        b"NOTIFICATION"
+            if before.ends_with(b"[") && matches!(behind.first(), Some(b']' | b':')) =>
+        {
+            Some("notice")
+        }
         // Logrus, and programs that copy it: `ERRO[0012] …`.
         b"ERRO" | b"DEBU" | b"FATA" | b"PANI" | b"TRAC" if before.is_empty() => match word {
             b"ERRO" => Some("error"),
@@ -613,20 +563,29 @@ fn of_one_program(word: &[u8], before: &[u8], behind: &[u8]) -> Option<&'static 
 /// A level word in brackets: `[error]`, `[ warn]`, `[core:error]`, `<Error>`.
 fn bracketed(text: &[u8], at: usize, start: usize) -> Option<&'static str> {
     let inner = &text[at + 1..];
+    if text[at] == b'<'
+        && let Some(level) = of_exos(inner)
+    {
+        return Some(level);
+    }
     let padding = inner.iter().take(4).take_while(|b| **b == b' ').count();
     let word_length =
         |text: &[u8]| text.iter().take(32).take_while(|b| b.is_ascii_alphanumeric()).count();
     let mut word = &inner[padding..];
     let mut length = word_length(word);
+    let mut has_module = false;
     if word.get(length) == Some(&b':') || word.get(length) == Some(&b'_') {
         // A module of Apache in front: `[core:error]`, `[mpm_event:notice]`.
         let module = word.iter().take(32).take_while(|b| is_word(**b)).count();
         word = word[module..].strip_prefix(b":")?;
         length = word_length(word);
+        has_module = true;
     }
     let (word, behind) = word.split_at(length);
     let behind = behind.trim_ascii_start();
     let is_closed = match text[at] {
+        // Couchbase has the time in the same brackets: `[ns_server:info,2026-01-31T12:00:00.250Z,`.
+        b'[' if has_module && matches!(behind, [b',', b'0'..=b'9', ..]) => true,
         b'[' => behind.first() == Some(&b']'),
         // NetworkManager's `<info>` begins the text; elsewhere small letters are XML.
         _ => behind.first() == Some(&b'>') && (at == start || word.first()?.is_ascii_uppercase()),
@@ -640,9 +599,9 @@ fn bracketed(text: &[u8], at: usize, start: usize) -> Option<&'static str> {
 }
 
 /// A level word in front of a colon with a blank behind it, and behind another colon or a bracket:
-/// `general: error: x`, `unbound[12:0] error: x`, `app - error: x`; so also with a blank before the
-/// colon (libvirt's `7: error : x`), in parentheses (`Puppet (err): x`), or as GLib writes it
-/// (`GLib-WARNING **: x`); or the value of a key: `"level":"error"`.
+/// `general: error: x`, `unbound[12:0] error: x`, `app - error: x`, `web-1  | error: x`; so also
+/// with a blank before the colon (libvirt's `7: error : x`), in parentheses (`Puppet (err): x`), or
+/// as GLib writes it (`GLib-WARNING **: x`); or the value of a key: `"level":"error"`.
 #[inline]
 fn before_colon(text: &[u8], at: usize) -> Option<&'static str> {
     let last = text[..at].last()?;
@@ -669,7 +628,7 @@ fn before_likely_colon(text: &[u8], at: usize) -> Option<&'static str> {
         (Some(_), _) => &[b"-", b" "],
         (None, Some(_)) => &[b" ("],
         // Two blanks end a column, as in `spid51      Error: x` of SQL Server.
-        (None, None) => &[b": ", b"] ", b"\n", b"\t", b" - ", b"  "],
+        (None, None) => &[b": ", b"] ", b"\n", b"\t", b" - ", b" | ", b"  "],
     };
     let is_label = labels.iter().any(|label| before.ends_with(label)) || before == b"- ";
     if is_label { from_word(word) } else { None }

@@ -45,6 +45,7 @@ mod json_scan;
 mod json_time;
 mod leef;
 mod level;
+mod level_programs;
 mod level_signs;
 mod level_text;
 mod logfmt;

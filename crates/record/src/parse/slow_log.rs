@@ -15,7 +15,6 @@
 //! is the rest of the message.
 
 use super::time::{self, Written};
-use super::time_zone::WrittenZone;
 
 /// Lines of an entry that are searched for pairs.
 const LINES_MAX: usize = 32;
@@ -48,7 +47,7 @@ pub(crate) fn parse<'a>(entry: &'a [u8], mut each: impl FnMut(&str, &'a [u8])) -
         }
     }
     let (local_s, nanos) = timestamp.filter(|_| !has_time)?;
-    Some(Written { local_s, nanos, zone: Some(WrittenZone::UTC), has_year: true, is_day: false })
+    Some(Written::of_utc(local_s, nanos))
 }
 
 /// `app[app] @ localhost [127.0.0.1]  Id:     2`

@@ -30,7 +30,6 @@ use super::level;
 use super::message::TIME_UNREADABLE;
 use super::tag::{bare_tag, is_exception, is_serial, tag};
 use super::time::{self, Written};
-use super::time_zone::WrittenZone;
 
 /// A longer word is not a host name (RFC 5424 allows 255).
 const HOSTNAME_BYTES_MAX: usize = 255;
@@ -94,6 +93,12 @@ fn without_pri(line: &[u8], expect: Expect) -> Option<Head<'_>> {
         b'1'..=b'9' if line.get(1) == Some(&b' ') => {
             return rfc5424(line).filter(|h| h.written.is_some());
         }
+        // `journalctl -o short-unix`
+        b'1' if line.get(10) == Some(&b'.') => return since_1970(line),
+        // `journalctl -o short-full`: `Sat 2026-01-31 12:00:00 UTC web1 app[7]: x`
+        b'A'..=b'Z' if has_weekday(line) => {
+            Some(rfc3164(&line[4..])).filter(|h| is_tagged(h) && is_host_and_tag(h))?
+        }
         b'A'..=b'Z' => Some(rfc3164(line)).filter(|h| !begins_with_level(h))?,
         // Many plain lines begin with digits: only a tag makes them syslog.
         b'0'..=b'9' | b'*' | b'.' if expect == Expect::Syslog => {
@@ -101,18 +106,45 @@ fn without_pri(line: &[u8], expect: Expect) -> Option<Head<'_>> {
         }
         // The traditional file format with ISO times, as rsyslog and syslog-ng write it.
         b'0'..=b'9' if line.get(10) == Some(&b'T') => {
-            let tagged = |h: &Head<'_>| !h.hostname.is_empty() && !h.app_name.is_empty();
             let zoned = |h: &Head<'_>| h.written.is_some_and(|w| w.zone.is_some());
-            Some(rfc3164(line)).filter(|h| tagged(h) && zoned(h) && is_host_and_tag(h))?
+            Some(rfc3164(line)).filter(|h| is_tagged(h) && zoned(h) && is_host_and_tag(h))?
         }
         // Sophos UTM, which writes no zone.
         b'0'..=b'9' if line.get(4) == Some(&b':') && line.get(10) == Some(&b'-') => {
-            let tagged = |h: &Head<'_>| !h.hostname.is_empty() && !h.app_name.is_empty();
-            Some(rfc3164(line)).filter(|h| tagged(h) && is_host_and_tag(h))?
+            Some(rfc3164(line)).filter(|h| is_tagged(h) && is_host_and_tag(h))?
         }
         _ => return None,
     };
     head.written.is_some().then_some(head)
+}
+
+fn is_tagged(head: &Head<'_>) -> bool {
+    !head.hostname.is_empty() && !head.app_name.is_empty()
+}
+
+/// Whether a line begins with a weekday and a year.
+fn has_weekday(line: &[u8]) -> bool {
+    const DAYS: [&[u8; 3]; 7] = [b"Mon", b"Tue", b"Wed", b"Thu", b"Fri", b"Sat", b"Sun"];
+    let has_year = || matches!(line, [_, _, _, b' ', b'0'..=b'9', _, _, _, b'-', ..]);
+    line.first_chunk::<3>().is_some_and(|day| DAYS.contains(&day)) && has_year()
+}
+
+/// `1769860800.250000 web1 app[7]: x`, with host and tag.
+fn since_1970(line: &[u8]) -> Option<Head<'_>> {
+    let (number, rest) = word(line);
+    let (local_s, nanos) = time::since_1970(number)?;
+    let (hostname, message) = word(rest);
+    let may_be_host =
+        is_hostname(hostname) && !hostname.ends_with(b":") && !level::is_level(hostname);
+    let mut head = Head {
+        format: Some("rfc3164"),
+        written: Some(Written::of_utc(local_s, nanos)),
+        hostname,
+        message,
+        ..Head::default()
+    };
+    let is_head = may_be_host && tag(&mut head) && is_tagged(&head) && is_host_and_tag(&head);
+    is_head.then_some(head)
 }
 
 /// Whether what follows the time is a level: `Jan 31 12:00:00 ERROR x` is a line of a program that
@@ -192,6 +224,8 @@ fn rfc5424(rest: &[u8]) -> Option<Head<'_>> {
     let message = match rest {
         [b'-', b' ', message @ ..] => message,
         b"-" | b"" => b"",
+        // A text that begins with a bracket is none of structured data.
+        _ if is_of_heroku(&head) => rest,
         // The former CEE marker, in place of structured data.
         [b'@', b'c', b'e', b'e', b':', ..] => rest,
         [b'[', ..] => match structured_length(rest) {
@@ -206,6 +240,9 @@ fn rfc5424(rest: &[u8]) -> Option<Head<'_>> {
                 rest
             }
         },
+        // Behind `-` for the kind of the message, the text begins: a sender has left out the last
+        // of the words. Behind another word, that may be a part of the text.
+        _ if head.msg_id.is_empty() => rest,
         _ => {
             head.note = Some("no structured data before the message");
             rest
@@ -213,6 +250,16 @@ fn rfc5424(rest: &[u8]) -> Option<Head<'_>> {
     };
     head.message = super::without_bom(message);
     Some(head)
+}
+
+/// Whether a line is one of Heroku's Logplex, which writes no structured data: `host app web.1 -
+/// x`, also with the token of the drain for the host (`d.` and a UUID).
+fn is_of_heroku(head: &Head<'_>) -> bool {
+    const TOKEN_BYTES: usize = 38;
+    let is_token = head.hostname.len() == TOKEN_BYTES && head.hostname.starts_with(b"d.");
+    (is_token || head.hostname == b"host")
+        && matches!(head.app_name, b"app" | b"heroku")
+        && head.msg_id.is_empty()
 }
 
 /// RFC 5424 with the time of RFC 3164: `1 Jan 31 12:00:00 host app - - - x`.
@@ -268,13 +315,7 @@ fn versioned(rest: &[u8]) -> Option<Head<'_>> {
     let (app_name, message) = word(rest);
     Some(Head {
         format: Some("rfc3164"),
-        written: Some(Written {
-            local_s,
-            nanos,
-            zone: Some(WrittenZone::UTC),
-            has_year: true,
-            is_day: false,
-        }),
+        written: Some(Written::of_utc(local_s, nanos)),
         hostname,
         app_name,
         message,
@@ -660,9 +701,11 @@ fn relayed(head: &mut Head<'_>, relays: usize) -> bool {
     true
 }
 
-/// Whether a text is pairs of a firewall of Fortinet or Sophos.
+/// Whether a text is pairs of a firewall of Fortinet or Sophos, or of another device of Fortinet.
 pub(crate) fn is_firewall(message: &[u8]) -> bool {
-    begins_firewall(message) && !named_device(message).is_empty()
+    // FortiMail and FortiWeb name the number of the device alone.
+    let is_numbered = || memchr::memmem::find(message, b" device_id=").is_some();
+    begins_firewall(message) && (!named_device(message).is_empty() || is_numbered())
 }
 
 /// Whether a text begins as pairs of a firewall do: of FortiOS up to 5 with `logver=` in front, of

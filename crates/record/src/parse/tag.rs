@@ -69,6 +69,10 @@ pub(crate) fn tag(head: &mut Head<'_>) -> bool {
     }
     // `ERROR: x` is a message without tag; `1234: Jan 31 …` is Cisco's number of a message.
     let is_number = || name.iter().all(u8::is_ascii_digit);
+    // `12[IKE] x` of strongSwan is a thread and a part of it.
+    if !proc_id.iter().all(u8::is_ascii_digit) && is_number() {
+        return false;
+    }
     if proc_id.is_empty()
         && (level::from_word(name).is_some()
             || is_number()

@@ -28,6 +28,9 @@ const ZONES_BETWEEN_MIN: [i64; 13] =
 /// 2262-01-01: nanoseconds since 1970 still fit into 64 bits.
 const SECONDS_END: i64 = 9_214_646_400;
 
+/// Seconds of a leap year.
+const LONGEST_YEAR_S: i64 = 366 * 86_400;
+
 /// The highest bit of each byte of eight.
 const HIGHS: u64 = 0x8080_8080_8080_8080;
 
@@ -43,6 +46,20 @@ pub(crate) struct Written {
     pub has_year: bool,
     /// Only the day is written; the time is its beginning.
     pub is_day: bool,
+    /// Days from this reading of the date to others of the same digits, as of `05/11/26`; 0 where
+    /// there is none.
+    pub others_days: [i32; 2],
+}
+
+/// Of a date that can be read in one way only.
+pub(crate) const NO_OTHERS: [i32; 2] = [0; 2];
+
+impl Written {
+    /// A time that was written as a number since 1970.
+    pub fn of_utc(local_s: i64, nanos: u32) -> Written {
+        let zone = Some(WrittenZone::UTC);
+        Written { local_s, nanos, zone, has_year: true, is_day: false, others_days: NO_OTHERS }
+    }
 }
 
 /// Data for determining zones and years that are not written.
@@ -91,7 +108,8 @@ pub(crate) fn resolve(written: Written, context: Context) -> Result<i64, Absurd>
 
 /// The written time with its year, as if it were in UTC; `None` if no year fits.
 fn local_s(written: Written, context: Context) -> Option<i64> {
-    if written.has_year {
+    let is_clear = written.others_days == NO_OTHERS;
+    if written.has_year && is_clear {
         return Some(written.local_s);
     }
     let zone = match written.zone {
@@ -99,7 +117,36 @@ fn local_s(written: Written, context: Context) -> Option<i64> {
         _ => context.expected.zone,
     };
     let arrival_s = context.arrival_ns.div_euclid(1_000_000_000);
-    with_year(written.local_s, arrival_s + i64::from(zone.offset_at_utc(arrival_s)))
+    let now_s = arrival_s + i64::from(zone.offset_at_utc(arrival_s));
+    let in_year = |local_s| match written.has_year {
+        true => Some(local_s),
+        false => with_year(local_s, now_s),
+    };
+    if is_clear {
+        return in_year(written.local_s);
+    }
+    let [second, third] = written.others_days.map(|days| match days {
+        0 => None,
+        days => in_year(written.local_s + i64::from(days) * 86_400),
+    });
+    likeliest([in_year(written.local_s), second, third], now_s, context.expected.live)
+}
+
+/// Of the readings of one date, the usual one first, the likeliest: of a line that arrives as it is
+/// written, one that is within a day of its arrival. Otherwise the usual one, unless it is in the
+/// future, or another one is nearer by more than a year: a wrong order of year, month and day is
+/// years away, and without that nothing tells the month from the day. All in the same zone.
+fn likeliest(readings: [Option<i64>; 3], now_s: i64, live: bool) -> Option<i64> {
+    let apart_s = |local_s: &i64| local_s.abs_diff(now_s);
+    let nearest = readings.into_iter().flatten().min_by_key(apart_s)?;
+    if live && apart_s(&nearest) <= AHEAD_S_MAX as u64 {
+        return Some(nearest);
+    }
+    let ahead_s = now_s + AHEAD_S_MAX;
+    readings.into_iter().flatten().reduce(|best_s, local_s| {
+        let is_better = best_s > ahead_s || local_s - best_s > LONGEST_YEAR_S;
+        if is_better && local_s <= ahead_s { local_s } else { best_s }
+    })
 }
 
 /// Nanoseconds since 1970 of seconds and nanoseconds, unless absurd.
@@ -180,16 +227,21 @@ pub(crate) fn iso(text: &[u8]) -> Option<(Written, usize)> {
     let days = days_from_civil(year, two(date, 5)?, two(date, 8)?)?;
     let mut second = clock(&date[11..])?;
     let mut at = 19;
-    let nanos = fraction(text, &mut at);
+    let nanos = fraction_or_millis(text, &mut at);
     if let [b' ', b'A' | b'P' | b'a' | b'p', b'M' | b'm', ..] = text[at..] {
         let hour = (second / 3600) as u32;
         second += (i64::from(of_twelve(hour, text, &mut at)) - i64::from(hour)) * 3600;
     }
     let zone = zone(text, &mut at);
-    Some((
-        Written { local_s: days * 86_400 + second, nanos, zone, has_year: true, is_day: false },
-        at,
-    ))
+    let written = Written {
+        local_s: days * 86_400 + second,
+        nanos,
+        zone,
+        has_year: true,
+        is_day: false,
+        others_days: NO_OTHERS,
+    };
+    Some((written, at))
 }
 
 /// RFC 3164 section 4.1.2 and what devices make of it: `Jan 31 12:00:00`, `Jan  1`, `Jan 1`, `Jan
@@ -233,7 +285,15 @@ pub(crate) fn month_first(text: &[u8]) -> Option<(Written, usize)> {
     let zone = zone(text, &mut at);
     let days = days_from_civil(i64::from(year.unwrap_or(1972)), month, day)?;
     let local_s = days * 86_400 + second;
-    Some((Written { local_s, nanos, zone, has_year: year.is_some(), is_day: false }, at))
+    let written = Written {
+        local_s,
+        nanos,
+        zone,
+        has_year: year.is_some(),
+        is_day: false,
+        others_days: NO_OTHERS,
+    };
+    Some((written, at))
 }
 
 /// `2026 Jan 31 12:00:00`, with all variants of [`month_first`]: the year in front, as Cisco's
@@ -261,23 +321,43 @@ pub(crate) fn apache(text: &[u8]) -> Option<Written> {
     let days = days_from_civil(year, month, two(date, 0)?)?;
     let second = clock(&date[12..])?;
     let zone = Some(WrittenZone::offset(time_zone::numeric(&date[21..])?.0));
-    Some(Written { local_s: days * 86_400 + second, nanos: 0, zone, has_year: true, is_day: false })
+    Some(Written {
+        local_s: days * 86_400 + second,
+        nanos: 0,
+        zone,
+        has_year: true,
+        is_day: false,
+        others_days: NO_OTHERS,
+    })
 }
 
-/// NetScaler's `01/31/2026:12:00:00 GMT`; also with the day first, where it can only be that.
+/// NetScaler's `01/31/2026:12:00:00 GMT`; also with the day first, where it can only be that, or
+/// fits the arrival.
 pub(crate) fn slashed(text: &[u8]) -> Option<(Written, usize)> {
     let date = text.first_chunk::<19>()?;
     if [date[2], date[5], date[10]] != *b"//:" {
         return None;
     }
     let (first, second) = (two(date, 0)?, two(date, 3)?);
-    let (month, day) = if first > 12 { (second, first) } else { (first, second) };
     let year = i64::from(four_digits(date, 6)?);
-    let local_s = days_from_civil(year, month, day)? * 86_400 + clock(&date[11..])?;
+    let (days, others_days) = readings([(year, first, second), (year, second, first), NO_DATE])?;
+    let local_s = days * 86_400 + clock(&date[11..])?;
     let mut at = 19;
     let nanos = fraction(text, &mut at);
     let zone = zone(text, &mut at);
-    Some((Written { local_s, nanos, zone, has_year: true, is_day: false }, at))
+    Some((Written { local_s, nanos, zone, has_year: true, is_day: false, others_days }, at))
+}
+
+/// Year, month and day of no date, for [`readings`].
+pub(crate) const NO_DATE: (i64, u32, u32) = (0, 0, 0);
+
+/// Days since 1970 of the first of these dates that there is, and days from it to the others.
+pub(crate) fn readings(dates: [(i64, u32, u32); 3]) -> Option<(i64, [i32; 2])> {
+    let civil = |(year, month, day)| days_from_civil(year, month, day);
+    let mut days = dates.into_iter().filter_map(civil);
+    let first = days.next()?;
+    let others = [days.next(), days.next()];
+    Some((first, others.map(|days| days.map_or(0, |days| (days - first) as i32))))
 }
 
 /// The year first, with a sign before the time that no other form has: `2026:01:31-12:00:00` of
@@ -292,8 +372,8 @@ pub(crate) fn joined(text: &[u8]) -> Option<(Written, usize)> {
     let local_s = days * 86_400 + clock(&date[11..])?;
     let mut at = 19;
     let nanos = fraction(text, &mut at);
-    let zone = zone(text, &mut at);
-    Some((Written { local_s, nanos, zone, has_year: true, is_day: false }, at))
+    let (zone, others_days) = (zone(text, &mut at), NO_OTHERS);
+    Some((Written { local_s, nanos, zone, has_year: true, is_day: false, others_days }, at))
 }
 
 /// A number since 1970: seconds, milliseconds, microseconds or nanoseconds, distinguished by
@@ -355,6 +435,18 @@ pub(crate) fn fraction(text: &[u8], at: &mut usize) -> u32 {
     }
     *at += 1 + digits;
     nanos
+}
+
+/// The same, also of three digits behind a colon, as some programs write milliseconds.
+pub(crate) fn fraction_or_millis(text: &[u8], at: &mut usize) -> u32 {
+    if let Some([b':', digits @ ..]) = text.get(*at..)
+        && let (nanos, 3) = fraction_digits(digits)
+        && matches!(digits.get(3), None | Some(b' ' | b'\t' | b']' | b')' | b',' | b'|' | b'Z'))
+    {
+        *at += 4;
+        return nanos;
+    }
+    fraction(text, at)
 }
 
 /// Nanoseconds of the digits at the start, which follow a point, and how many they are.
@@ -571,6 +663,7 @@ mod tests {
             ("1985-04-12T23:20:50.52Z", 482_196_050_520_000_000),
             ("1985-04-12T19:20:50.52-04:00", 482_196_050_520_000_000),
             ("2015-10-18 18:01:47,978", 1_445_191_307_978_000_000),
+            ("2015-10-18 18:01:47:978", 1_445_191_307_978_000_000),
             ("2015/10/18 18:01:47", 1_445_191_307_000_000_000),
             ("2015-10-18 18:01:47.1234567891", 1_445_191_307_123_456_789),
             ("2015-10-18T18:01:47+0200", 1_445_184_107_000_000_000),
@@ -586,6 +679,35 @@ mod tests {
             ["2015-10-18", "2015-13-18T00:00:00Z", "2015-10-18T24:00:00Z", "2015-10-18x18:01:47"]
         {
             assert_eq!(iso(text.as_bytes()), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn dates_of_several_readings() {
+        let noon = "2026-11-05T12:00:00Z";
+        for (line, live, expected) in [
+            // The day of arrival, where lines arrive as they are written; else the month is first.
+            ("05/11/2026 11:59:00 x", true, "2026-11-05T11:59:00Z"),
+            ("05/11/2026 11:59:00 x", false, "2026-05-11T11:59:00Z"),
+            ("11/05/2026 11:59:00 x", true, "2026-11-05T11:59:00Z"),
+            ("05/11/2026:11:59:00 x", true, "2026-11-05T11:59:00Z"),
+            ("05/11 11:59:00 x", true, "2026-11-05T11:59:00Z"),
+            ("05/11 11:59:00 x", false, "2026-05-11T11:59:00Z"),
+            ("05/11/26 11:59:00 x", true, "2026-11-05T11:59:00Z"),
+            ("05/11/26 11:59:00 x", false, "2026-05-11T11:59:00Z"),
+            ("02/12/2025 11:59:00 x", false, "2025-02-12T11:59:00Z"),
+            ("04/11/2026 11:59:00 x", true, "2026-04-11T11:59:00Z"),
+            // With the month first it would be in the future.
+            ("12/01/2026 11:59:00 x", false, "2026-01-12T11:59:00Z"),
+            // The year is first, or it is last.
+            ("17/06/09 11:59:00 x", true, "2017-06-09T11:59:00Z"),
+            ("26/11/04 11:59:00 x", false, "2026-11-04T11:59:00Z"),
+            ("31/01/26 11:59:00 x", false, "2026-01-31T11:59:00Z"),
+        ] {
+            let (written, _) = crate::parse::time_plain::find(line.as_bytes(), &mut 0).unwrap();
+            let expected_zone = Expected { live, ..Expected::default() };
+            let context = Context { arrival_ns: rfc3339(noon), expected: expected_zone };
+            assert_eq!(resolve(written, context), Ok(rfc3339(expected)), "{line} {live}");
         }
     }
 

@@ -3,31 +3,32 @@
 //! A format is a pattern for the start of the line. Lines of one source look alike, so the format
 //! that matched last is tried first. Some programs write the time further in; those are known one
 //! by one. Left out: other times further in, and formats that could equally be a number or a name.
-//! Where month and day are numbers and either may be first, it is the month.
+//! Where month and day are numbers and either may be first, it is the month, unless the arrival of
+//! the line says otherwise ([`time::resolve`]); a year of two digits may be first or last.
 
 use super::short;
-use super::time::{self, Written};
+use super::time::{self, NO_DATE, NO_OTHERS, Written};
 use super::time_zone::{self, WrittenZone};
 
-/// Letters stand for: `Y` four digits of the year, `y` two (2000 to 2099), `M` two digits of the
-/// month, `b` its name, `D` day (two digits or a blank and one), `d` day of one or two digits, `o`
-/// day of the year, `n` and `e` month and day of one or two digits, in either order where it can
-/// only be the other; `h` `m` `s` two digits each, `j` the hour with a blank in place of its zero,
-/// `H` `N` `S` hour, minute and second of one or two digits, `f` a fraction of any length, `F` one
-/// of three, six or nine digits, `k` milliseconds, `P` ` AM`, ` PM` or nothing, `Z` a blank and a
-/// zone; `U` ten digits of seconds since 1970, `K` thirteen of milliseconds; `a` a weekday, `*` a
-/// word, `#` a number, `I` an ISO time with all its variants ([`time::iso`]), `B` those of
-/// [`time::month_first`], `L` a letter for the level, `!` at the end: no more digits. Anything else
-/// matches literally. Behind a form that ends with the seconds there may be a fraction, and behind
-/// every form AM or PM and a zone.
+/// Letters stand for: `Y` four digits of the year, `y` two (2000 to 2099), `q` a date of three
+/// short numbers with slashes between, in any order ([`short_date`]), `M` two digits of the month,
+/// `b` its name, `D` day (two digits or a blank and one), `d` day of one or two digits, `o` day of
+/// the year, `n` and `e` month and day of one or two digits, or day and month; `h` `m` `s` two
+/// digits each, `j` the hour with a blank in place of its zero, `H` `N` `S` hour, minute and second
+/// of one or two digits, `f` a fraction of any length, `F` one of three, six or nine digits, `k`
+/// milliseconds, `P` ` AM`, ` PM` or nothing, `Z` a blank and a zone; `U` ten digits of seconds
+/// since 1970, `K` thirteen of milliseconds; `a` a weekday, `*` a word, `#` a number, `I` an ISO
+/// time with all its variants ([`time::iso`]), `B` those of [`time::month_first`], `L` a letter for
+/// the level, `!` at the end: no more digits. Anything else matches literally. Behind a form that
+/// ends with the seconds there may be a fraction, and behind every form AM or PM and a zone.
 ///
 /// Invariant: no line matches two forms with different results, because the form that is tried
 /// first depends on the lines before.
-const FORMS: [&str; 82] = [
+const FORMS: [&str; 88] = [
     "I",
     "[I",
     "(I",           // sssd
-    "y/M/D h:m:s",  // Spark
+    "q H:m:s",      // Spark, and others that write the month or the day first
     "yMD hms ",     // HDFS
     "YMD-H:N:S:k|", // HealthApp
     "Y.M.D h:m:s",
@@ -87,11 +88,12 @@ const FORMS: [&str; 82] = [
     "YMD h:m:s",
     "YMD-h:m:s",
     "YMD-hms",
-    "Y-oTh:m:s",      // ISO 8601 with the day of the year
-    "Y-M-D-h.m.s",    // DB2
-    "[Y-M-D, h:m:s",  // Airflow
-    "[n/e/y H:m:s:k", // WebSphere
-    "[n/e/y, H:m:s:k",
+    "Y-oTh:m:s",     // ISO 8601 with the day of the year
+    "Y-M-D-h.m.s",   // DB2
+    "[Y-M-D, h:m:s", // Airflow
+    "q, H:m:s",
+    "[q H:m:s", // WebSphere
+    "[q, H:m:s",
     "[n/e/Y H:m:s",
     "n/e/Y H:m:s",
     "n/e/Y, H:m:s",
@@ -103,6 +105,11 @@ const FORMS: [&str; 82] = [
     "n-e h:m:s.f ", // Android
     "D.M.Y h:m:s",
     "[D.M.Y h:m:s",
+    "d.n.Y, H:m:s",   // JavaScript in German
+    "d/n/Y -- h:m:s", // Suricata before 7
+    "[Y.M.D-h.m.s",   // Unreal Engine
+    "D b h:m:s ",     // ntpd
+    "[Y-M-D][h:m:s",  // fern
     "Y-M-D h:m!",
     "Y-M-DTh:m!",
     "[Y-M-D h:m!",
@@ -110,7 +117,7 @@ const FORMS: [&str; 82] = [
 
 /// Forms that are tried last, and never first: days without a time, which begin other forms, and
 /// times without seconds.
-const LAST_FORMS: [&str; 13] = [
+const LAST_FORMS: [&str; 15] = [
     "Y/M/D h:m!",
     "D.M.Y h:m!",
     "n/e/Y H:m!",
@@ -123,6 +130,8 @@ const LAST_FORMS: [&str; 13] = [
     "[Y-M-D!",
     ZABBIX,
     "[#] I",         // NATS: the process, then the time
+    "#:#:#:#:I",     // SAP ASE: engine, thread, family and process
+    "[#:#:MD/hms.f", // Chromium: process and thread, then the time
     "#,n/e/y,h:m:s", // DHCP server of Windows: the event, then day and time
 ];
 
@@ -131,7 +140,7 @@ const ZABBIX: &str = "#:YMD:hms.f";
 
 const fn starts_with(form: &str, b: u8) -> bool {
     match form.as_bytes()[0] {
-        b'I' | b'Y' | b'y' | b'U' | b'K' | b'#' | b'n' | b'd' => b.is_ascii_digit(),
+        b'I' | b'Y' | b'y' | b'q' | b'U' | b'K' | b'#' | b'n' | b'd' => b.is_ascii_digit(),
         b'D' => b.is_ascii_digit() || b == b' ',
         b'L' => b.is_ascii_uppercase(),
         b'a' | b'b' | b'B' => b.is_ascii_alphabetic() || b >= 0x80,
@@ -226,6 +235,7 @@ fn of_one_program(line: &[u8], memo: &mut usize) -> Option<(Written, usize)> {
         // Terminal colours are skipped.
         [0x1b, ..] => match super::level::colours(line) {
             0 => None,
+            colours if line[colours..].starts_with(NEST) => of_nest(line, colours, memo),
             colours => behind(colours, memo),
         },
         [b'@', label @ ..] => tai64(label),
@@ -243,9 +253,20 @@ fn of_one_program(line: &[u8], memo: &mut usize) -> Option<(Written, usize)> {
             "d-b-Y::h:m:s",
             memchr::memmem::find(&window[..window.len().min(40)], b"==== ")? + 5,
         ),
+        [b'[', b'N', b'e', b's', b't', b']', b' ', ..] => of_nest(line, 0, memo),
+        // Network load balancer of AWS, whose times are in UTC: `tls 2.0 2026-01-31T12:00:00 …`
+        [b't', b'l', b's', b' ', _, b'.', _, b' ', b'0'..=b'9', ..] => {
+            let (written, length) = fit_at("I", 8)?;
+            Some((Written { zone: written.zone.or(Some(WrittenZone::UTC)), ..written }, length))
+        }
         // uWSGI
         [b'[', b'p', b'i', b'd', b':', ..] => {
             fit_at("[a b D h:m:s Y]", memchr::memmem::find(window, b"} [")? + 2)
+        }
+        // Couchbase: `[ns_server:info,2026-01-31T12:00:00.250Z,ns_1@cb1:<0.1.0>:a:7]x`
+        [b'[', b'a'..=b'z', ..] => {
+            let end = memchr::memchr3(b',', b' ', b']', window)?;
+            if line[end] == b',' { fit_at("I", end + 1) } else { None }
         }
         // Rails
         [b'S', b't', b'a', b'r', b't', b'e', b'd', b' ', ..] => {
@@ -262,6 +283,19 @@ fn of_one_program(line: &[u8], memo: &mut usize) -> Option<(Written, usize)> {
         _ => None,
     };
     found.or_else(|| behind_level(line, memo)).or_else(|| behind_words(line, memo))
+}
+
+/// How lines of NestJS begin, perhaps behind a colour.
+pub(crate) const NEST: &[u8] = b"[Nest] ";
+
+/// `[Nest] 712  - 01/31/2026, 12:00:00 PM     LOG [App] x`, from `begin` on: the time is behind the
+/// process, and may have a colour of its own.
+fn of_nest(line: &[u8], begin: usize, memo: &mut usize) -> Option<(Written, usize)> {
+    let window = &line[begin..line.len().min(begin + WORD_BYTES_MAX)];
+    let dash = begin + memchr::memmem::find(window, b" - ")? + 3;
+    let at = dash + super::level::colours(&line[dash..]);
+    let (written, length) = find_form(&line[at..], memo)?;
+    Some((written, at + length))
 }
 
 /// `ERROR [main] 2026-01-31 12:00:00,123 x` of Cassandra, `[error] 2026-01-31T12:00:00Z x` of
@@ -290,9 +324,16 @@ fn behind_level(line: &[u8], memo: &mut usize) -> Option<(Written, usize)> {
 }
 
 /// `79a5 bucket [31/Jan/2026:12:00:00 +0000] …` of S3, `web-1  | 2026-01-31T12:00:00Z …` of docker
-/// compose.
+/// compose, `[12 - Suricata-Main] 2026-01-31 12:00:00 …`, and other words in brackets.
 fn behind_words(line: &[u8], memo: &mut usize) -> Option<(Written, usize)> {
     let window = &line[..line.len().min(WORD_BYTES_MAX)];
+    if window.first() == Some(&b'[')
+        && let Some(close) = memchr::memchr(b']', window)
+        && matches!(line[close + 1..], [b' ', b'0'..=b'9', ..])
+        && let Some((written, length)) = find_form(&line[close + 2..], memo)
+    {
+        return Some((written, close + 2 + length));
+    }
     let first = short::first_blank(window)?;
     let blanks = window[first..].iter().take_while(|b| **b == b' ').count();
     if window[first + blanks..].starts_with(b"| ") {
@@ -323,9 +364,7 @@ fn tai64(label: &[u8]) -> Option<(Written, usize)> {
     };
     let local_s = i64::try_from(number(&label[..16])?.checked_sub(ZERO)?).ok()?;
     let ends = matches!(label.get(digits), None | Some(b' '));
-    let written =
-        Written { local_s, nanos, zone: Some(WrittenZone::UTC), has_year: true, is_day: false };
-    ends.then_some((written, 1 + digits))
+    ends.then_some((Written::of_utc(local_s, nanos), 1 + digits))
 }
 
 /// The time of a line of Linux's audit: `type=SYSCALL msg=audit(1769860800.123:456): …`, also with
@@ -336,10 +375,7 @@ fn audit(line: &[u8]) -> Option<(Written, usize)> {
     let at = memchr::memmem::find(window, MARK)? + MARK.len();
     let length = line[at..].iter().position(|b| *b == b':')?;
     let (local_s, nanos) = time::since_1970(&line[at..at + length])?;
-    Some((
-        Written { local_s, nanos, zone: Some(WrittenZone::UTC), has_year: true, is_day: false },
-        at + length,
-    ))
+    Some((Written::of_utc(local_s, nanos), at + length))
 }
 
 /// 2100: greater numbers of ten digits are not times.
@@ -356,6 +392,7 @@ fn fit(form: &str, line: &[u8]) -> Option<(Written, usize)> {
     let (mut hour, mut minute, mut second, mut nanos) = (0, 0, 0, 0);
     let (mut since_1970, mut zone, mut day_of_year) = (None, None, None);
     let (mut has_year, mut is_either) = (false, false);
+    let mut dates = None;
     let mut at = 0;
     for letter in form.bytes() {
         let rest = line.get(at..)?;
@@ -369,6 +406,12 @@ fn fit(form: &str, line: &[u8]) -> Option<(Written, usize)> {
                 has_year = true;
                 year = 2000 + i64::from(time::two(rest, 0)?);
                 2
+            }
+            b'q' => {
+                has_year = true;
+                let (found, length) = short_date(rest)?;
+                dates = Some(found);
+                length
             }
             b'M' => {
                 month = time::two(rest, 0)?;
@@ -478,17 +521,10 @@ fn fit(form: &str, line: &[u8]) -> Option<(Written, usize)> {
         };
     }
     if let Some(seconds) = since_1970 {
-        let written = Written {
-            local_s: seconds,
-            nanos,
-            zone: Some(WrittenZone::UTC),
-            has_year: true,
-            is_day: false,
-        };
-        return Some((written, at));
+        return Some((Written::of_utc(seconds, nanos), at));
     }
     if form.ends_with('s') {
-        nanos = time::fraction(line, &mut at);
+        nanos = time::fraction_or_millis(line, &mut at);
     }
     let is_day = form.ends_with('!') && !form.contains('m');
     if !is_day {
@@ -518,19 +554,36 @@ fn fit(form: &str, line: &[u8]) -> Option<(Written, usize)> {
     if goes_on {
         return None;
     }
-    if is_either && month > 12 {
-        (month, day) = (day, month);
-    }
     if !has_year {
         // A leap year; the parser determines the actual year.
         year = 1972;
     }
-    let days = match day_of_year {
-        Some(day) => text::civil::days_from_civil(year, 1, 1)? + day - 1,
-        None => text::civil::days_from_civil(year, month, day)?,
+    let (days, others_days) = match (day_of_year, dates) {
+        (Some(day), _) => (text::civil::days_from_civil(year, 1, 1)? + day - 1, NO_OTHERS),
+        (None, Some(dates)) => time::readings(dates)?,
+        (None, None) if is_either => {
+            time::readings([(year, month, day), (year, day, month), NO_DATE])?
+        }
+        (None, None) => (text::civil::days_from_civil(year, month, day)?, NO_OTHERS),
     };
     let local_s = days * 86_400 + time::seconds(hour, minute, second)?;
-    Some((Written { local_s, nanos, zone, has_year, is_day }, at))
+    Some((Written { local_s, nanos, zone, has_year, is_day, others_days }, at))
+}
+
+/// What a date of three short numbers may be, as `26/01/31`, `1/31/26` and `31/01/26`: the year is
+/// first, with two digits, or last; then the month is first, or the day. Also returns its length.
+fn short_date(text: &[u8]) -> Option<([(i64, u32, u32); 3], usize)> {
+    let (first, first_digits) = time::number(text, 2)?;
+    let rest = text[first_digits..].strip_prefix(b"/")?;
+    let (second, second_digits) = time::number(rest, 2)?;
+    let third = time::two(rest[second_digits..].strip_prefix(b"/")?, 0)?;
+    let [begin, end] = [first, third].map(|year| 2000 + i64::from(year));
+    let year_first = match (first_digits, second_digits) {
+        (2, 2) => (begin, second, third),
+        _ => NO_DATE,
+    };
+    let dates = [year_first, (end, first, second), (end, second, first)];
+    Some((dates, first_digits + second_digits + 4))
 }
 
 /// Length of a weekday in English, German or French.

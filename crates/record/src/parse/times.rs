@@ -8,7 +8,7 @@
 use text::civil::days_from_civil;
 
 use super::short;
-use super::time::{self, AHEAD_S_MAX, Context, Written};
+use super::time::{self, AHEAD_S_MAX, Context, NO_OTHERS, Written};
 use super::time_zone::{WrittenZone, zone};
 
 /// A longer time is left to [`super::time`]; RFC 3339 with nine digits of a fraction has 35 bytes.
@@ -70,6 +70,7 @@ impl Times {
             zone,
             has_year: true,
             is_day: false,
+            others_days: NO_OTHERS,
         })
     }
 
@@ -158,7 +159,15 @@ impl Times {
             self.named_in_year = local_s.div_euclid(86_400);
         }
         let local_s = self.named_in_year * 86_400 + second;
-        Some((Written { local_s, nanos: 0, zone: None, has_year: true, is_day: false }, LENGTH))
+        let written = Written {
+            local_s,
+            nanos: 0,
+            zone: None,
+            has_year: true,
+            is_day: false,
+            others_days: NO_OTHERS,
+        };
+        Some((written, LENGTH))
     }
 
     /// `2026-01-31T12:00:00`, with or without a fraction, and with its zone.
@@ -183,7 +192,8 @@ impl Times {
         let zone = zone(text, &mut at);
         let local_s = self.numbered.1 * 86_400 + second;
         zone?;
-        Some((Written { local_s, nanos, zone, has_year: true, is_day: false }, at))
+        let others_days = NO_OTHERS;
+        Some((Written { local_s, nanos, zone, has_year: true, is_day: false, others_days }, at))
     }
 }
 

@@ -1,12 +1,13 @@
 //! Which lines belong to the line before them: stack traces of Java, Python, Go, .NET, Node, Ruby,
-//! PHP and Rust, indented text, and MySQL's slow log.
+//! PHP, Rust and Elixir, indented text, and MySQL's slow log.
 //!
 //! Decisions:
 //! - A line with a time or another head of its own always begins a record.
 //! - What looks like a frame of a trace (`\tat …`, `#0 …`, `Caused by: …`) belongs to any line
 //!   before it. Other indented lines, and lines that name an exception, belong to it only if that
 //!   line has a head (a time, a priority, a level), or if they are within a trace.
-//! - A line that begins a trace and has no line with a head before it begins a record.
+//! - A line that begins a trace and has no line with a head before it begins a record. So does
+//!   `Error: x` behind `Info: x`: there it is a level, and not the name of an exception.
 //! - Blank lines belong to a record only if more of its trace follows.
 //!
 //! Nothing here holds bytes; a source asks line by line ([`Trace`]) and bounds the record. Left
@@ -15,7 +16,7 @@
 //! Speed: a source asks for every line, so nearly all lines are recognised by their first byte as
 //! ones that continue nothing.
 
-use super::{level_text, time_plain};
+use super::{level, level_text, time_plain};
 
 /// Blank lines that may stand within a trace.
 const BLANKS_MAX: u32 = 2;
@@ -145,7 +146,7 @@ impl Trace {
             if kind == Kind::Go && begun == Kind::Go {
                 return Some(kind);
             }
-            return self.is_headed(head).then_some(begun);
+            return (self.is_headed(head) && !are_levels(head, line)).then_some(begun);
         }
         if is_frame(line) {
             let is_trace = kind != Kind::Line || is_sure_frame(line) || self.is_headed(head);
@@ -236,6 +237,17 @@ fn is_announcement(line: &[u8]) -> bool {
         || line.starts_with(b"The above exception was the direct cause")
 }
 
+/// Whether two lines begin with levels that are written alike: `Info: x` and `Error: y`.
+fn are_levels(head: &[u8], line: &[u8]) -> bool {
+    let length = head.iter().take(16).take_while(|b| b.is_ascii_alphabetic()).count();
+    let (word, behind) = head.split_at(length);
+    line.starts_with(b"Error: ")
+        && behind.starts_with(b": ")
+        && word.first().is_some_and(u8::is_ascii_uppercase)
+        && word[1..].iter().all(u8::is_ascii_lowercase)
+        && level::from_word(word).is_some()
+}
+
 /// What a line without indentation begins, if it begins a trace.
 fn begins_trace(line: &[u8]) -> Option<Kind> {
     let starts = |texts: &[&[u8]]| texts.iter().any(|text| line.starts_with(text));
@@ -245,12 +257,17 @@ fn begins_trace(line: &[u8]) -> Option<Kind> {
         b'f' if starts(&[b"fatal error: "]) => return Some(Kind::Go),
         b'g' if is_goroutine(line) => return Some(Kind::Go),
         b'r' if starts(&[b"runtime: goroutine stack exceeds"]) => return Some(Kind::Go),
+        // Since Rust 1.91 with the number of the thread: `thread 'main' (4711) panicked at …`
         b't' if starts(&[b"thread '"])
-            && memchr::memmem::find(line, b"' panicked at ").is_some() =>
+            && memchr::memmem::find(line, b" panicked at ").is_some() =>
         {
             return Some(if line.ends_with(b":") { Kind::Place } else { Kind::Trace });
         }
         b'E' if starts(&[b"Exception in thread "]) => return Some(Kind::Trace),
+        // Elixir: `** (RuntimeError) x`
+        b'*' if starts(&[b"** ("]) && line.get(4).is_some_and(u8::is_ascii_uppercase) => {
+            return Some(Kind::Trace);
+        }
         b'U' if starts(&[b"Unhandled exception", b"Unhandled Exception", b"Uncaught "]) => {
             return Some(Kind::Trace);
         }
@@ -261,11 +278,14 @@ fn begins_trace(line: &[u8]) -> Option<Kind> {
     if is_ruby_head(line) || names_exception(line, true) { Some(Kind::Trace) } else { None }
 }
 
-/// `goroutine 1 [running]:`
+/// `goroutine 1 [running]:`; after errors of the runtime `goroutine 1 gp=0xc00002380 m=nil [idle]:`
 fn is_goroutine(line: &[u8]) -> bool {
     let Some(rest) = line.strip_prefix(b"goroutine ") else { return false };
     let digits = rest.iter().take_while(|b| b.is_ascii_digit()).count();
-    digits > 0 && rest[digits..].starts_with(b" [") && rest.ends_with(b"]:")
+    let behind = &rest[digits..];
+    digits > 0
+        && (behind.starts_with(b" [") || behind.starts_with(b" gp="))
+        && rest.ends_with(b"]:")
 }
 
 /// `/srv/app/index.js:10` alone.
@@ -499,6 +519,8 @@ mod tests {
             "[2026-01-31 12:00:00] local.ERROR: x {\"exception\":\"[object] (E(code: 0): x at /a.php:1)\n[stacktrace]\n\
              #0 /a.php(3): f()\n#1 {main}\n\"}",
             "2026-01-31 12:00:00 UTC [1] ERROR:  syntax error\n\tSELECT\n\t  1",
+            "2026-01-31 12:00:00 [error] GenServer Shop terminating\n** (RuntimeError) boom\n\
+             \x20   (shop 0.1.0) lib/shop.ex:7: Shop.run/0",
         ] {
             is_one(text);
         }
@@ -522,6 +544,15 @@ mod tests {
                 "thread 'main' panicked at src/main.rs:2:5:\nboom\nnote: run with `RUST_BACKTRACE=1` x\nnext",
                 vec![3, 1],
             ),
+            (
+                "thread 'main' (4711) panicked at src/main.rs:2:5:\nboom\nnote: run with `RUST_BACKTRACE=1` x\nnext",
+                vec![3, 1],
+            ),
+            (
+                "fatal error: x\n\ngoroutine 1 gp=0xc000002380 m=nil [idle]:\nmain.main()\n\t/a.go:1 +0x1\n\n\
+                 goroutine 7 gp=0xc000002fc0 m=0 mp=0x5 [running]:\nmain.f()\n\t/a.go:2 +0x1\nnext",
+                vec![9, 1],
+            ),
             ("{\n  \"a\": 1\n}\n{\n  \"a\": 2\n}", vec![3, 3]),
             ("\tat a\n\tat b\nnext", vec![2, 1]),
         ] {
@@ -536,6 +567,7 @@ mod tests {
             "a\nb\n\nc",
             "a\n",
             "Error: a\nError: b",
+            "Info: a\nError: b\nWarning: c",
             "2026-01-31 12:00:00 ERROR a\n2026-01-31 12:00:01 ERROR b",
             "2026-01-31 12:00:00 ERROR a\n  2026-01-31 12:00:01 ERROR b",
             "2026-01-31 12:00:00 ERROR a\n<14>Jan 31 12:00:00 web1 app: b",
@@ -589,6 +621,8 @@ mod tests {
             ("TypeError: x", true),
             ("Error [ERR_X]: y", true),
             ("Unhandled exception. System.Exception: x", true),
+            ("** (RuntimeError) boom", true),
+            ("** note (x)", false),
             ("TypeError is a class", false),
             ("Errors: 3", false),
             ("com.example.Service: started", false),

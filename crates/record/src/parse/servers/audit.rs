@@ -1,7 +1,6 @@
 //! Records of auditd, of its daemon and of the kernel itself.
 
 use super::super::time::{self, Written};
-use super::super::time_zone::WrittenZone;
 use super::words::{is_number, until};
 use super::{Found, Name};
 
@@ -23,13 +22,7 @@ pub(super) fn parse(message: &[u8], found: &mut Found) -> Option<()> {
     let (seconds, event_id) = until(id, b":")?;
     let (local_s, nanos) = time::since_1970(seconds)?;
     is_number(event_id).then_some(())?;
-    found.written = Some(Written {
-        local_s,
-        nanos,
-        zone: Some(WrittenZone::UTC),
-        has_year: true,
-        is_day: false,
-    });
+    found.written = Some(Written::of_utc(local_s, nanos));
     found.prefix = "audit.";
     found.put(Name::Type, kind);
     found.put(Name::EventId, event_id);

@@ -1,7 +1,6 @@
 //! Load balancers and flow logs of AWS, as they are stored in S3.
 
 use super::super::time::{self, Written};
-use super::super::time_zone::WrittenZone;
 use super::words::{
     ip_and_port, is_decimal, is_ip, is_number, is_number_or_nil, quoted_or_word, word,
 };
@@ -136,13 +135,7 @@ pub(super) fn flow(message: &[u8], found: &mut Found) -> Option<()> {
     let is_it = rest.is_empty() && numbers && addresses && status && action;
     (is_it && is_number(values[10]) && is_number(values[11])).then_some(())?;
     let (local_s, nanos) = time::since_1970(values[10])?;
-    found.written = Some(Written {
-        local_s,
-        nanos,
-        zone: Some(WrittenZone::UTC),
-        has_year: true,
-        is_day: false,
-    });
+    found.written = Some(Written::of_utc(local_s, nanos));
     for (name, value) in NAMES.iter().zip(values) {
         found.put(*name, value);
     }

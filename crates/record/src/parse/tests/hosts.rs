@@ -37,6 +37,8 @@ fn devices() {
         ("<13>1 Nov 21 12:00:00 h app: x", "h app -", NOON, "notice", "x"),
         // FTD with a colon behind its name
         ("<189>Nov 21 11:59:58 fw1: %FTD-6-302013: x", "fw1 FTD -", BEFORE, "info", "%FTD"),
+        // strongSwan, whose threads are no programs
+        ("<30>Nov 21 11:59:58 vpn1 12[IKE] x", "vpn1 - -", BEFORE, "info", "12[IKE] x"),
         // A tag that is empty
         ("<30>Nov 21 11:59:58 fw1 : no tag", "fw1 - -", BEFORE, "info", "no tag"),
         // Data ONTAP

@@ -88,6 +88,33 @@ const TIMED: &[Text] = &[
     ("2026-01-31 12:00:00 +0000 Puppet (err): Could not retrieve catalog", "error"),
     ("2026-01-31 12:00:00.735+0000: 712: error : virNetSocketReadWire:1 : End of file", "error"),
     ("2026-01-31-12.00.00.735123+000 I1234E567           LEVEL: Error", "error"),
+    // NestJS, PgBouncer, EXOS, SAP HANA, macOS
+    ("[Nest] 712  - 01/31/2026, 12:00:00 PM     LOG [NestFactory] Starting", "info"),
+    ("[Nest] 712  - 01/31/2026, 12:00:00 PM   ERROR [App] x", "error"),
+    (
+        "\u{1b}[32m[Nest] 712  - \u{1b}[39m01/31/2026, 12:00:00 PM \u{1b}[32m    LOG\u{1b}[39m \u{1b}[33m[App] x",
+        "info",
+    ),
+    ("2026-01-31 12:00:00.735 UTC [712] LOG C-0x5581: shop/app@192.0.2.1:1234 login", "info"),
+    ("2026-01-31 12:00:00.735 UTC [712] WARNING C-0x5581: x", "warning"),
+    ("01/31/2026 12:00:00.73 <Noti:vlan.msgs.portLinkStateDown> Port 1 link down", "notice"),
+    ("01/31/2026 12:00:00.73 <Erro:HAL.Port.Error> x", "error"),
+    ("01/31/2026 12:00:00.73 <Info:element>x", "-"),
+    ("[712]{-1}[-1/-1] 2026-01-31 12:00:00.735123 e TraceContext     a.cpp(1) : x", "error"),
+    ("[712]{200}[9/-1] 2026-01-31 12:00:00.735123 i Backup           x", "info"),
+    ("2026-01-31 12:00:00.735123+0000 0x1f3      Error       0x0  712  0  launchd: x", "error"),
+    ("2026-01-31 12:00:00.735123+0000 0x1f3      Fault       0x0  712  0  launchd: x", "critical"),
+    ("2026-01-31 12:00:00.735123+0000 0x1f3      Default     0x0  712  0  launchd: x", "-"),
+    // NLog, Veeam, Couchbase, Chromium, Unreal Engine
+    ("2026-01-31 12:00:00.7|Info|Bootstrap|x", "info"),
+    ("2026-01-31 12:00:00 | warn | x", "warning"),
+    ("2026-01-31 12:00:00 | error of x | y", "-"),
+    ("[31.01.2026 12:00:00] <01> Error        x", "error"),
+    ("[31.01.2026 12:00:00.735]    <01>    Warning (3)    x", "warning"),
+    ("[ns_server:warn,2026-01-31T12:00:00.735Z,ns_1@cb1:<0.1.0>:a:7]x", "warning"),
+    ("[712:713:0131/120000.735123:ERROR:a.cc(7)] x", "error"),
+    ("[2026.01.31-12.00.00:735][  0]LogInit: Warning: x", "warning"),
+    ("[2026-01-31][12:00:00][shop::cart][WARN] x", "warning"),
     // SQL Server
     ("2026-01-31 12:00:00.73 spid51      Error: 1205, Severity: 13, State: 51.", "error"),
     ("2026-01-31 12:00:00.73 spid51      Starting up database 'shop'.", "-"),
@@ -139,7 +166,9 @@ const UNTIMED: &[Text] = &[
     ("\u{1b}[31merror\u{1b}[39m: x", "error"),
     ("\u{1b}[31mERROR: x\u{1b}[0m", "error"),
     ("NOTIFY [NOTIFICATION] [x]", "notice"),
+    ("[soa_server1] [NOTIFICATION:16] [x]", "notice"),
     ("info hostd[2099] [Originator@6876] x", "info"),
+    ("web-1  | error: x", "error"),
     ("an ERROR was seen", "error"),
     ("%MGBL-SYS-3-CONFIG_I : x", "error"),
     ("kern  :err   : [    1.234567] usb 1-1: x", "error"),
@@ -289,6 +318,10 @@ fn levels_of_objects_and_pairs() {
         "device=\"SFW\" date=2026-11-21 time=12:00:00 device_name=\"fw1\" priority=Warning";
     assert_eq!(level_of(&file(), sophos), "warning");
     assert_eq!(level_of(&file(), "time=2026-11-21T12:00:00Z msg=m priority=Warning"), "-");
+    let fortimail =
+        "date=2026-11-21 time=12:00:00.123 device_id=FE1 type=event pri=warning msg=\"x y\"";
+    assert_eq!(level_of(&file(), fortimail), "warning");
+    assert_eq!(level_of(&file(), "time=2026-11-21T12:00:00Z msg=m pri=warning"), "-");
     let rows: &[Text] = &[
         (r#"{"level":"error","msg":"x"}"#, "error"),
         (r#"{"log":{"level":"informationen"},"message":"x"}"#, "info"),

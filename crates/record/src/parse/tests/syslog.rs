@@ -60,8 +60,21 @@ fn rfc5424() {
                 "_msg=m|app_name=a|facility=1|facility_keyword=user|level=debug|_level=debug|priority=15|severity=7|x.y=1",
             ),
             (
+                "<15>1 - - a - ID hello",
+                "_msg=hello|_note=no structured data before the message|app_name=a|facility=1|facility_keyword=user|level=debug|_level=debug|msg_id=ID|priority=15|severity=7",
+            ),
+            (
                 "<15>1 - - a - - hello",
-                "_msg=hello|_note=no structured data before the message|app_name=a|facility=1|facility_keyword=user|level=debug|_level=debug|priority=15|severity=7",
+                "_msg=hello|app_name=a|facility=1|facility_keyword=user|level=debug|_level=debug|priority=15|severity=7",
+            ),
+            // Heroku's Logplex, whose text may begin with a bracket.
+            (
+                "<190>1 2026-11-21T11:59:59+00:00 host app web.1 - [worker] started",
+                "_msg=[worker] started|app_name=app|facility=23|facility_keyword=local7|hostname=host|level=info|_level=info|priority=190|proc_id=web.1|severity=6|@2026-11-21T11:59:59Z",
+            ),
+            (
+                "<15>1 2026-11-21T11:59:59+00:00 d.9173ea1f-6f14-4976-9cf0-7cd0dafdcdbc heroku router - starting",
+                "_msg=starting|app_name=heroku|facility=1|facility_keyword=user|hostname=d.9173ea1f-6f14-4976-9cf0-7cd0dafdcdbc|level=debug|_level=debug|priority=15|proc_id=router|severity=7|@2026-11-21T11:59:59Z",
             ),
             // An element with the name of one of Loginson's own fields.
             (
@@ -263,4 +276,46 @@ fn priorities() {
             ("<1000>su: x", "_msg=<1000>su: x|_type=plain"),
         ],
     );
+}
+
+/// What `journalctl` prints in its short formats.
+#[test]
+fn journalctl() {
+    let of = |origin: &Origin, line: &str| {
+        let batch = parse_with(&ParserConfig::default(), origin, &[line.as_bytes()]);
+        let row = batch.row(0);
+        let get = |name: &str| {
+            row.get_by_name(name).map(|value| String::from_utf8_lossy(value).into_owned())
+        };
+        let fields = ["hostname", "app_name", "proc_id", "_msg"].map(get);
+        (fields, time_text(row.time_ns()))
+    };
+    for line in [
+        "Sat 2026-01-31 12:00:00 UTC web1 app[7]: x",
+        "Sat 2026-01-31 13:00:00 CET web1 app[7]: x",
+        "1769860800.000000 web1 app[7]: x",
+        "2026-01-31T12:00:00.000000+00:00 web1 app[7]: x",
+        "2026-01-31T13:00:00+0100 web1 app[7]: x",
+    ] {
+        for origin in [file(), syslog_udp()] {
+            let (fields, time) = of(&origin, line);
+            let fields = fields.map(Option::unwrap_or_default);
+            assert_eq!(fields, ["web1", "app", "7", "x"], "{line}");
+            assert_eq!(time, "2026-01-31T12:00:00Z", "{line}");
+        }
+    }
+    // Texts of programs.
+    for line in [
+        "Sat 2026-01-31 12:00:00 UTC Backup done: x",
+        "Sat 2026-01-31 12:00:00 UTC x",
+        "1769860800.000000 ERROR app: x",
+        "1769860800.000000 app: x y: z",
+        "1769860800.000    178 192.0.2.1 TCP_MISS/200 12 GET http://a/ - HIER_NONE/- text/html",
+    ] {
+        for origin in [file(), syslog_udp()] {
+            let ([hostname, app_name, ..], time) = of(&origin, line);
+            assert_eq!((hostname, app_name), (None, None), "{line}");
+            assert_eq!(time, "2026-01-31T12:00:00Z", "{line}");
+        }
+    }
 }
