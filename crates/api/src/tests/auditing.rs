@@ -206,9 +206,8 @@ async fn operators_do_not_read_it_by_shares() {
     let (_, lines) = fixture.as_role(Role::Read, "GET", &found("app:shop")).await;
     let sent = id_of(lines.lines().next().unwrap());
     let time = Duration::from_secs(60);
-    let has = |bytes: &[u8], word: &str| {
-        bytes.windows(word.len()).any(|part| part == word.as_bytes())
-    };
+    let has =
+        |bytes: &[u8], word: &str| bytes.windows(word.len()).any(|part| part == word.as_bytes());
     for (role, sees) in [(Role::Node, true), (Role::Operate, false), (Role::Admin, false)] {
         let of_line = share(&fixture, role, &ShareRequest::line(secret, time)).await;
         assert_eq!(has(&of_line, SECRET), sees, "{}", role.name());
