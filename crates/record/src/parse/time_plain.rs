@@ -570,9 +570,12 @@ fn fit(form: &str, line: &[u8]) -> Option<(Written, usize)> {
     Some((Written { local_s, nanos, zone, has_year, is_day, others_days }, at))
 }
 
+/// The year, month and day of a date in each order in which it can be read.
+type Orders = [(i64, u32, u32); 3];
+
 /// What a date of three short numbers may be, as `26/01/31`, `1/31/26` and `31/01/26`: the year is
 /// first, with two digits, or last; then the month is first, or the day. Also returns its length.
-fn short_date(text: &[u8]) -> Option<([(i64, u32, u32); 3], usize)> {
+fn short_date(text: &[u8]) -> Option<(Orders, usize)> {
     let (first, first_digits) = time::number(text, 2)?;
     let rest = text[first_digits..].strip_prefix(b"/")?;
     let (second, second_digits) = time::number(rest, 2)?;
