@@ -202,7 +202,7 @@ fn group_begins(record: &Value) -> Vec<u8> {
 #[test]
 fn what_a_group_states_becomes_fields_of_its_lines() {
     let ends = b"\x92\xd7\x00\xff\xff\xff\xfe\0\0\0\0\x80";
-    let states = json!({"_time": "x", "own": 1, "resource": {"attributes": {"a": "b"}}, "scope": {}});
+    let states = json!({"_msg": 0, "own": 1, "resource": {"attributes": {"a": "b"}}, "scope": {}});
     let entries = [
         &group_begins(&states)[..],
         b"\x92\x01\x81\xa1m\x01",
