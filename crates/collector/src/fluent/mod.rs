@@ -12,6 +12,11 @@
 //! the same name replaces. A record that is no map is the message of its line; so is an entry that
 //! is not a time and a record.
 //!
+//! Newer Fluent Bit puts events into groups, one for each resource and scope of OpenTelemetry. Two
+//! entries that are no events bracket a group: their times are -1 and -2 seconds. The members of
+//! the record of the first become fields of the lines of the group, where an event has no member
+//! of the same name. A group ends with its message.
+//!
 //! A sender repeats a message that is not answered, with all its records. So damage within a chunk
 //! does not end the connection: its records up to there are kept, the rest is rejected and counted,
 //! and the chunk is answered.
@@ -76,6 +81,22 @@ const MSG: &[u8] = b"\"_msg\"";
 const DOCKER_MEMBERS: usize = 3;
 /// Our name in the handshake. Fluentd refuses a receiver with its own name.
 const OUR_NAME: &[u8] = b"loginson";
+/// What a group states is written with each of its events.
+///
+/// limits.md, Lines on their way in: what a group of Fluent Bit states for its events | {} | it is
+/// rejected and counted as `bad_request`; the events are kept without it
+const GROUP_BYTES_MAX: usize = 4 << 10;
+/// Each member of an event is compared with those of its group.
+///
+/// limits.md, Lines on their way in: members of what a group of Fluent Bit states for its events |
+/// {} | it is rejected and counted as `bad_request`; the events are kept without it
+const GROUP_MEMBERS_MAX: usize = 16;
+/// Members of a group that would say something of its events which they say themselves.
+const NOT_OF_GROUPS: [&[u8]; 3] = [b"\"_time\"", MSG, b"\"fluent.tag\""];
+/// The seconds of the time of an entry with which a group begins, as the 32 bits of an event's.
+const GROUP_BEGINS_S: i64 = 0xffff_ffff;
+/// The same of the entry with which it ends.
+const GROUP_ENDS_S: i64 = 0xffff_fffe;
 /// A tag is written with each of its records.
 const TAG_BYTES_MAX: usize = 1024;
 /// A chunk's id comes back in the answer.
@@ -171,11 +192,35 @@ pub struct Forward {
 /// A message whose records are written.
 struct Message {
     bytes: Vec<u8>,
-    /// The rest of a line behind its record.
-    tag: Vec<u8>,
+    shared: Shared,
     entries: Entries,
     /// The answer.
     ack: Vec<u8>,
+}
+
+/// What lines have besides their records.
+struct Shared {
+    /// The rest of a line behind its record.
+    tag: Vec<u8>,
+    /// Of the group that the next entry is in, if it is in one.
+    group: Vec<Member>,
+}
+
+/// A member of what a group states, as JSON.
+struct Member {
+    key: Vec<u8>,
+    value: Vec<u8>,
+}
+
+/// What stands where the time of an event is.
+#[derive(Clone, Copy)]
+enum Time {
+    /// Nanoseconds since 1970, if it states a time.
+    Of(Option<i64>),
+    /// This is no event: a group begins, for which the record speaks.
+    GroupBegins,
+    /// This is no event: the group ends.
+    GroupEnds,
 }
 
 /// Records that are not written yet, as positions in the message.
@@ -187,7 +232,7 @@ enum Entries {
     /// The same, compressed; `held` is decompressed.
     Compressed { decoder: Box<Decoder>, at: usize, end: usize, held: Vec<u8>, is_whole: bool },
     /// One alone.
-    Single { time_ns: Option<i64>, at: usize },
+    Single { time: Time, at: usize },
 }
 
 impl Forward {
@@ -280,7 +325,8 @@ impl Protocol for Forward {
                 )
             })?;
             let (entries, tag, ack) = parts?;
-            self.message = Some(Message { bytes: input.take(end), tag, entries, ack });
+            let shared = Shared { tag, group: Vec::new() };
+            self.message = Some(Message { bytes: input.take(end), shared, entries, ack });
         } else {
             // Nobody waits for lines: the answer is sent at once.
             out.answers.append(&mut self.pong(&bytes[..end])?);
@@ -374,7 +420,7 @@ impl Message {
             | Head::Float64(_)
             | Head::Extension(..)
             | Head::Nil => {
-                let single = Entries::Single { time_ns: time_of(second)?, at: at(rest) };
+                let single = Entries::Single { time: time_of(second)?, at: at(rest) };
                 take_value(&mut rest)?;
                 (single, 3)
             }
@@ -431,21 +477,21 @@ impl Message {
         let broken = |Broken| Wrong::new("a record is no MessagePack");
         while !out.is_full() {
             match &mut self.entries {
-                Entries::Single { time_ns, at } => {
+                Entries::Single { time, at } => {
                     let rest = &mut &self.bytes[*at..];
-                    write_record(*time_ns, rest, &self.tag, out).map_err(broken)?;
+                    write_record(*time, rest, &mut self.shared, out).map_err(broken)?;
                     return Ok(true);
                 }
                 Entries::Listed { left: 0, .. } => return Ok(true),
                 Entries::Listed { at, left } => {
                     let mut rest = &self.bytes[*at..];
-                    write_entry(&mut rest, &self.tag, out).map_err(broken)?;
+                    write_entry(&mut rest, &mut self.shared, out).map_err(broken)?;
                     (*at, *left) = (self.bytes.len() - rest.len(), *left - 1);
                 }
                 Entries::Packed { at, end } if at == end => return Ok(true),
                 Entries::Packed { at, end } => {
                     let mut rest = &self.bytes[*at..*end];
-                    write_entry_or_reject(&mut rest, &self.tag, out);
+                    write_entry_or_reject(&mut rest, &mut self.shared, out);
                     *at = *end - rest.len();
                 }
                 Entries::Compressed { held, is_whole: true, .. } if held.is_empty() => {
@@ -458,7 +504,7 @@ impl Message {
                             break;
                         }
                         // Behind damage it is not known where an entry begins.
-                        *is_whole |= !write_entry_or_reject(&mut rest, &self.tag, out);
+                        *is_whole |= !write_entry_or_reject(&mut rest, &mut self.shared, out);
                     }
                     let written = held.len() - rest.len();
                     held.drain(..written);
@@ -498,8 +544,8 @@ fn undecodable(error: &std::io::Error) -> Wrong {
     Wrong(format!("a compressed chunk cannot be decompressed: {error}"))
 }
 
-/// The time of an event, nanoseconds since 1970; `None` if it states none.
-fn time_of(mut value: &[u8]) -> Result<Option<i64>, Broken> {
+/// What the time of an entry says.
+fn time_of(mut value: &[u8]) -> Result<Time, Broken> {
     let rest = &mut value;
     let mut head = take_head(rest)?;
     // Fluent Bit: the time, and metadata. A list within that is no time.
@@ -510,17 +556,24 @@ fn time_of(mut value: &[u8]) -> Result<Option<i64>, Broken> {
         Head::Int(seconds) => i64::try_from(seconds.saturating_mul(1_000_000_000)).ok(),
         Head::Float32(seconds) => Some((f64::from(seconds) * 1e9) as i64),
         Head::Float64(seconds) => Some((seconds * 1e9) as i64),
-        Head::Extension(kind, bytes) => event_time(kind, take_bytes(rest, bytes)?),
+        Head::Extension(kind, bytes) => {
+            let time_ns = event_time(kind, take_bytes(rest, bytes)?);
+            match time_ns.map(|time_ns| time_ns / 1_000_000_000) {
+                Some(GROUP_BEGINS_S) => return Ok(Time::GroupBegins),
+                Some(GROUP_ENDS_S) => return Ok(Time::GroupEnds),
+                _ => time_ns,
+            }
+        }
         _ => None,
     };
-    Ok(time_ns.filter(|time_ns| *time_ns > 0))
+    Ok(Time::Of(time_ns.filter(|time_ns| *time_ns > 0)))
 }
 
 /// Takes an entry of a chunk, and writes its line. If the chunk is damaged, all of it is taken and
 /// rejected; returns whether it was not.
-fn write_entry_or_reject(rest: &mut &[u8], tag: &[u8], out: &mut Output) -> bool {
+fn write_entry_or_reject(rest: &mut &[u8], shared: &mut Shared, out: &mut Output) -> bool {
     let bytes = rest.len();
-    let is_written = write_entry(rest, tag, out).is_ok();
+    let is_written = write_entry(rest, shared, out).is_ok();
     if !is_written {
         *rest = &[];
         out.rejected.0 += 1;
@@ -530,35 +583,45 @@ fn write_entry_or_reject(rest: &mut &[u8], tag: &[u8], out: &mut Output) -> bool
 }
 
 /// Takes `[time, record]`, and writes its line. Any other value is a record without a time.
-fn write_entry(rest: &mut &[u8], tag: &[u8], out: &mut Output) -> Result<(), Broken> {
+fn write_entry(rest: &mut &[u8], shared: &mut Shared, out: &mut Output) -> Result<(), Broken> {
     let Some((Head::Array(parts @ 2..), length)) = head(rest)? else {
-        return write_record(None, rest, tag, out);
+        return write_record(Time::Of(None), rest, shared, out);
     };
     *rest = &rest[length..];
-    let time_ns = time_of(take_value(rest)?)?;
-    write_record(time_ns, rest, tag, out)?;
+    let time = time_of(take_value(rest)?)?;
+    write_record(time, rest, shared, out)?;
     for _ in 2..parts {
         take_value(rest)?;
     }
     Ok(())
 }
 
-/// Takes a record, and writes its line; one that is nested too deeply is rejected.
+/// Takes a record, and writes its line, or keeps what it states for a group; one that is nested too
+/// deeply is rejected.
 fn write_record(
-    time_ns: Option<i64>,
+    time: Time,
     rest: &mut &[u8],
-    tag: &[u8],
+    shared: &mut Shared,
     out: &mut Output,
 ) -> Result<(), Broken> {
     let record = take_value(rest)?;
     let begin = out.lines.len();
-    match write_line(time_ns, record, tag, &mut out.lines) {
+    let written = match time {
+        Time::Of(time_ns) => write_line(time_ns, record, shared, &mut out.lines),
+        Time::GroupBegins => {
+            shared.group.clear();
+            group_of(record).map(|group| shared.group = group)
+        }
+        Time::GroupEnds => {
+            shared.group.clear();
+            Ok(())
+        }
+    };
+    match written {
         Ok(()) => Ok(()),
-        Err(error) => {
+        Err(Unwritten::Broken) => Err(Broken),
+        Err(Unwritten::Deep | Unwritten::Large) => {
             out.lines.truncate(begin);
-            if error == Unwritten::Broken {
-                return Err(Broken);
-            }
             out.rejected.0 += 1;
             out.rejected.1 += record.len() as u64;
             Ok(())
@@ -566,13 +629,36 @@ fn write_record(
     }
 }
 
+/// What a group states for its events. A member that is an empty map states nothing.
+fn group_of(mut record: &[u8]) -> Result<Vec<Member>, Unwritten> {
+    let content = &mut record;
+    let Head::Map(pairs) = take_head(content)? else { return Ok(Vec::new()) };
+    let (mut group, mut bytes) = (Vec::new(), 0);
+    for _ in 0..pairs {
+        let (mut key, mut value) = (Vec::new(), Vec::new());
+        write_key(content, 0, &mut key)?;
+        write_value(content, 1, &mut value)?;
+        if value == b"{}" || NOT_OF_GROUPS.contains(&&key[..]) {
+            continue;
+        }
+        bytes += key.len() + value.len();
+        if bytes > GROUP_BYTES_MAX || group.len() == GROUP_MEMBERS_MAX {
+            return Err(Unwritten::Large);
+        }
+        group.push(Member { key, value });
+    }
+    Ok(group)
+}
+
 fn write_line(
     time_ns: Option<i64>,
     mut record: &[u8],
-    tag: &[u8],
+    shared: &Shared,
     lines: &mut Vec<u8>,
 ) -> Result<(), Unwritten> {
     let (mut has_time, mut has_tag) = (time_ns.is_none(), false);
+    // Members of the group that the record replaces.
+    let mut replaced = [false; GROUP_MEMBERS_MAX];
     // Members of a record of Docker's driver, and where its text is written.
     let (mut of_docker, mut log_at) = (0, None);
     lines.push(b'{');
@@ -587,7 +673,11 @@ fn write_line(
                 Some(b"container_id" | b"container_name" | b"source") => of_docker += 1,
                 _ => {}
             }
+            let begin = lines.len();
             write_key(&mut content, 0, lines)?;
+            for (member, is_replaced) in shared.group.iter().zip(&mut replaced) {
+                *is_replaced |= lines[begin..] == member.key[..];
+            }
             lines.push(b':');
             write_value(&mut content, 1, lines)?;
             lines.push(b',');
@@ -600,6 +690,15 @@ fn write_line(
         write_value(&mut record, 1, lines)?;
         lines.push(b',');
     }
+    for (member, is_replaced) in shared.group.iter().zip(replaced) {
+        if is_replaced {
+            continue;
+        }
+        lines.extend_from_slice(&member.key);
+        lines.push(b':');
+        lines.extend_from_slice(&member.value);
+        lines.push(b',');
+    }
     if let Some(time_ns) = time_ns.filter(|_| !has_time) {
         lines.extend_from_slice(b"\"_time\":\"");
         write_time(time_ns, lines);
@@ -607,7 +706,7 @@ fn write_line(
     }
     match has_tag {
         true => _ = lines.pop(),
-        false => lines.extend_from_slice(tag),
+        false => lines.extend_from_slice(&shared.tag),
     }
     lines.extend_from_slice(b"}\n");
     Ok(())

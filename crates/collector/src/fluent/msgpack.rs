@@ -204,6 +204,8 @@ pub enum Unwritten {
     Broken,
     /// It is nested more than [`DEPTH_MAX`] deep.
     Deep,
+    /// What a group states is more than is written with each of its events.
+    Large,
 }
 
 impl From<Broken> for Unwritten {

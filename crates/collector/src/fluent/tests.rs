@@ -192,6 +192,50 @@ fn what_senders_also_write() {
     check(b"\xc0\xc0", &[], b"");
 }
 
+/// The entry of Fluent Bit with which a group begins.
+fn group_begins(record: &Value) -> Vec<u8> {
+    let mut entry = b"\x92\x92\xd7\x00\xff\xff\xff\xff\0\0\0\0\x80".to_vec();
+    put(record, false, &mut entry);
+    entry
+}
+
+#[test]
+fn what_a_group_states_becomes_fields_of_its_lines() {
+    let ends = b"\x92\xd7\x00\xff\xff\xff\xfe\0\0\0\0\x80";
+    let states = json!({"_msg": 0, "own": 1, "resource": {"attributes": {"a": "b"}}, "scope": {}});
+    let entries = [
+        &group_begins(&states)[..],
+        b"\x92\x01\x81\xa1m\x01",
+        b"\x92\x01\x81\xa3own\x02",
+        ends,
+        b"\x92\x01\x80",
+    ]
+    .concat();
+    let lines = [
+        r#"{"m":1,"own":1,"resource":{"attributes":{"a":"b"}},"_time":"1970-01-01T00:00:01Z","fluent.tag":"app"}"#,
+        r#"{"own":2,"resource":{"attributes":{"a":"b"}},"_time":"1970-01-01T00:00:01Z","fluent.tag":"app"}"#,
+        r#"{"_time":"1970-01-01T00:00:01Z","fluent.tag":"app"}"#,
+    ];
+    check(&packed_message(&entries, &json!({"size": 5})), &lines, b"");
+    check(&packed_message(&gzip(&entries), &json!({"compressed": "gzip"})), &lines, b"");
+    check(&[b"\x92\xa3app\x95", &entries[..]].concat(), &lines, b"");
+    // A group that has no events, alone and with a time without metadata.
+    check(b"\x93\xa1t\xd7\x00\xff\xff\xff\xff\0\0\0\0\x80", &[], b"");
+    check(&[&b"\x92\xa1t\x91"[..], ends].concat(), &[], b"");
+}
+
+#[test]
+fn what_a_group_states_is_bounded() {
+    let many: Map<String, Value> =
+        (0..=GROUP_MEMBERS_MAX).map(|number| (number.to_string(), json!(1))).collect();
+    for states in [json!({"a": "x".repeat(GROUP_BYTES_MAX)}), Value::Object(many)] {
+        let entries = [&group_begins(&states)[..], b"\x92\x01\x80"].concat();
+        let taken = take(plain, &packed_message(&entries, &json!({})));
+        let line = r#"{"_time":"1970-01-01T00:00:01Z","fluent.tag":"app"}"#;
+        assert_eq!((taken.lines, taken.rejected), (to_owned(&[line]), 1));
+    }
+}
+
 #[test]
 fn records_that_are_nested_too_deeply_are_rejected_alone() {
     let nested = |depth: usize| {
