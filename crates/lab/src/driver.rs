@@ -325,6 +325,11 @@ pub trait Driver: Send + Sync {
         true
     }
 
+    /// Whether its client is a program of its own, whose first answers take long in any case.
+    fn has_client_program(&self) -> bool {
+        false
+    }
+
     /// What its scans return.
     fn scans(&self) -> Scans {
         Scans::InOrder

@@ -677,7 +677,7 @@ async fn look(shared: &Shared, has_all: bool, lines: &LineSender) -> Result<(), 
     }
     let mut session = worker::connect(&*shared.driver, &shared.schema, &shared.store).await?;
     // The first answer to a client that is a program of its own takes long in any case.
-    let is_compared = crate::stores::client(&shared.store).is_none();
+    let is_compared = !shared.driver.has_client_program();
     let mut first = Duration::ZERO;
     for (at, key) in keys.into_iter().enumerate() {
         let begun = Instant::now();

@@ -1,8 +1,8 @@
 //! The buckets of a program that have lines which its rows do not count yet.
 //!
 //! Buckets are numbered ([`Buckets`]). They are kept as ranges, each with the time at which it is
-//! due. A bucket that fails is due again after a pause that doubles. Times come from the wall clock:
-//! one that is further ahead than any wait shows that the clock was set back, and is over.
+//! due. A bucket that fails is due again after a pause that doubles. Times come from the wall
+//! clock: one that is further ahead than any wait shows that the clock was set back, and is over.
 //!
 //! Invariants:
 //! - A noted bucket stays until it was taken and its rows are durable: nothing is forgotten. At the

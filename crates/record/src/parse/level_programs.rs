@@ -1,7 +1,7 @@
 //! Levels in the lines of single programs: words, letters and columns that mean a level only there.
 //!
-//! [`super::level_text`] looks here where a text begins, or goes on behind its time, as those of the
-//! program do.
+//! [`super::level_text`] looks here where a text begins, or goes on behind its time, as those of
+//! the program do.
 
 use super::level::{LEVELS, colours, from_letter, from_word};
 use super::{time, time_plain};

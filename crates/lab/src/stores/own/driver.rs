@@ -92,6 +92,10 @@ pub(crate) fn open_kind(
 
 #[async_trait]
 impl Driver for Own {
+    fn has_client_program(&self) -> bool {
+        true
+    }
+
     fn abilities(&self) -> &'static [Ability] {
         self.kind.abilities
     }
