@@ -7,7 +7,7 @@
 //! names of indices and ids of documents are not kept. The response has an item for each operation:
 //! others are refused, each by itself, and documents that cannot be kept now are told from those
 //! that were. Before they send, shippers ask for
-//! the state of the server: [`about`], [`license`], [`nothing`].
+//! the state of the server: [`about`], [`license`], [`nodes`], [`nothing`].
 //!
 //! Left out: everything else of that API, which is answered with 404.
 
@@ -17,8 +17,8 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use axum::Json;
 use axum::body::{Body, Bytes};
 use axum::extract::{Path, State};
-use axum::http::header::{ACCEPT, CONTENT_TYPE, USER_AGENT};
-use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
+use axum::http::header::{ACCEPT, CONTENT_TYPE, HOST, USER_AGENT};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 use collector::body::{Action, Runs};
 use record::frame::LINE_BYTES_MAX;
@@ -46,7 +46,7 @@ const PREFIXES: [&str; 3] = ["", "/insert/elasticsearch", SEARCHED];
 const SEARCHED: &str = "/elastic";
 /// Resources that shippers look up or set up before they send: policies, templates, pipelines. None
 /// of them exists here, and none is needed.
-const PROBED: [&str; 18] = [
+const PROBED: [&str; 16] = [
     "_alias",
     "_alias/{*name}",
     "_cluster/health/{*name}",
@@ -57,8 +57,6 @@ const PROBED: [&str; 18] = [
     "_index_template",
     "_index_template/{*name}",
     "_ingest/{*name}",
-    "_nodes",
-    "_nodes/{*name}",
     "_refresh",
     "_security/{*name}",
     "_template",
@@ -106,7 +104,10 @@ fn routes_at(prefix: &str) -> Routes<Arc<Inserting>> {
         .post(SCOPE, &at("{index}/_doc/{id}"), document)
         .put(SCOPE, &at("{index}/_doc/{id}"), document)
         .post(SCOPE, &at("{index}/_create/{id}"), document)
-        .put(SCOPE, &at("{index}/_create/{id}"), document);
+        .put(SCOPE, &at("{index}/_create/{id}"), document)
+        // Clients that say which fields they will send. Any are taken.
+        .put(SCOPE, &at("{index}/_mapping"), nothing)
+        .post(SCOPE, &at("{index}/_mapping"), nothing);
     if prefix == SEARCHED {
         router = router.put(SCOPE, &at("{index}"), index);
     } else {
@@ -126,6 +127,10 @@ fn routes_at(prefix: &str) -> Routes<Arc<Inserting>> {
     for probed in PROBED {
         let path = at(probed);
         router = router.get(SCOPE, &path, nothing).put(SCOPE, &path, nothing);
+        router = router.post(SCOPE, &path, nothing);
+    }
+    for path in ["_nodes", "_nodes/{*name}"].map(at) {
+        router = router.get(SCOPE, &path, nodes).put(SCOPE, &path, nothing);
         router = router.post(SCOPE, &path, nothing);
     }
     router
@@ -197,6 +202,38 @@ async fn health() -> Response {
         "cluster_name": "loginson", "status": "green", "timed_out": false, "number_of_nodes": 1,
     });
     ([PRODUCT], Json(body)).into_response()
+}
+
+/// The one node there is, for clients that look for nodes before they send. Its address is the one
+/// that the client has used.
+async fn nodes(uri: Uri, headers: HeaderMap) -> Response {
+    let body = json!({
+        "_nodes": { "total": 1, "successful": 1, "failed": 0 },
+        "cluster_name": "loginson",
+        "nodes": { "loginson": {
+            "name": "loginson",
+            "version": VERSION,
+            "roles": ["data", "ingest", "master"],
+            "http": { "publish_address": used_address(&uri, &headers) },
+        } },
+    });
+    ([PRODUCT], Json(body)).into_response()
+}
+
+/// The host and port that a client has used. It leaves out the port if it is that of the scheme,
+/// which a proxy names if it has taken TLS off.
+fn used_address(uri: &Uri, headers: &HeaderMap) -> String {
+    let text = |name: HeaderName| headers.get(name).and_then(|value| value.to_str().ok());
+    // By HTTP/2 the host is in the address.
+    let used = uri.authority().map(|authority| authority.as_str()).or_else(|| text(HOST));
+    let used = used.unwrap_or("localhost");
+    // Colons within brackets are those of an address of IPv6.
+    let has_port = used.rsplit(']').next().is_some_and(|behind| behind.contains(':'));
+    match text(HeaderName::from_static("x-forwarded-proto")) {
+        _ if has_port => used.to_owned(),
+        Some("https") => format!("{used}:443"),
+        _ => format!("{used}:80"),
+    }
 }
 
 /// Responds to requests for [`PROBED`] resources.
@@ -388,5 +425,29 @@ mod tests {
         ];
         assert_eq!(found, expected);
         assert_eq!(answer["items"][4]["index"]["error"]["reason"], "full");
+    }
+
+    #[tokio::test]
+    async fn the_node_has_the_address_that_the_client_has_used() {
+        for (uri, host, scheme, expected) in [
+            ("/_nodes/http", Some("logs.example:9514"), None, "logs.example:9514"),
+            ("/_nodes/http", Some("[::1]:9514"), None, "[::1]:9514"),
+            ("/_nodes/http", Some("[::1]"), None, "[::1]:80"),
+            ("/_nodes/_all/http", Some("logs.example"), None, "logs.example:80"),
+            ("/_nodes/_all/http", Some("logs.example"), Some("https"), "logs.example:443"),
+            ("http://other.example:1/_nodes", None, None, "other.example:1"),
+        ] {
+            let mut headers = HeaderMap::new();
+            if let Some(host) = host {
+                headers.insert(HOST, HeaderValue::from_static(host));
+            }
+            if let Some(scheme) = scheme {
+                headers.insert("x-forwarded-proto", HeaderValue::from_static(scheme));
+            }
+            let body = nodes(Uri::from_static(uri), headers).await.into_body();
+            let body = axum::body::to_bytes(body, usize::MAX).await.unwrap();
+            let answer: Value = serde_json::from_slice(&body).unwrap();
+            assert_eq!(answer["nodes"]["loginson"]["http"]["publish_address"], expected);
+        }
     }
 }
