@@ -82,6 +82,7 @@ const ROWS: &[Row] = &[
     ("ycsb", "loading one by one, 300,000 records", "load-large", 1, None, Rate),
     ("ycsb", "A: half reads, half updates", "a", 1, Some(4_000.0), Latency),
     ("ycsb", "B: 95% reads", "b", 1, Some(4_000.0), Latency),
+    ("ycsb", "B, reached of 4,000", "b", 1, Some(4_000.0), Rate),
     ("ycsb", "C: reads only", "c", 1, Some(4_000.0), Latency),
     ("ycsb", "D: reads of the latest", "d", 1, Some(4_000.0), Latency),
     ("ycsb", "E: short scans, reached", "e", 1, Some(4_000.0), Rate),
