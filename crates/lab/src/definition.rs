@@ -156,6 +156,9 @@ pub struct Experiment {
     /// Limits it to these stores of the study.
     #[serde(default)]
     pub stores: Option<Vec<String>>,
+    /// Stores that do not take part in it; `about` says why.
+    #[serde(default)]
+    pub without: Vec<String>,
     /// Options of drivers in this experiment, by store, such as `elasticsearch = { shards = "6" }`.
     /// Options of the command line override them. Such a store has tables of its own here.
     #[serde(default)]

@@ -188,6 +188,7 @@ fn add(
     let maker = Maker { experiment, dataset, schema, nodes, options };
     let named = |store: &StoreChoice| {
         experiment.stores.as_ref().is_none_or(|names| names.contains(&store.name))
+            && !experiment.without.contains(&store.name)
     };
     let stores: Vec<&StoreChoice> = stores.iter().filter(|store| named(store)).collect();
     if stores.is_empty() {
@@ -493,6 +494,18 @@ mod tests {
             steps.iter().filter(sends).map(|step| &*step.trial.schema.table).collect();
         assert!(tables.len() > 2, "{tables:?}");
         assert!(tables.iter().all(|table| *table == crate::driver::stream::TABLE), "{tables:?}");
+    }
+
+    #[test]
+    fn a_store_that_an_experiment_leaves_out_has_no_trial_of_it() {
+        let at = STUDIES.iter().position(|(name, _)| *name == "ycsb").unwrap();
+        let steps = planned(at, Scale::Smoke, &["ferretdb", "redis"]);
+        let has = |experiment: &str, store: &str| {
+            steps
+                .iter()
+                .any(|step| step.trial.experiment == experiment && step.trial.store.name == store)
+        };
+        assert!(has("d", "ferretdb") && has("e", "redis") && !has("e", "ferretdb"));
     }
 
     #[test]

@@ -78,6 +78,7 @@ pub fn study(path: &Path, text: &str, given: &[(String, String)]) -> Result<Stud
             cold: false,
             crash_after_s: None,
             shares_of: None,
+            without: Vec::new(),
             stores: None,
             options: BTreeMap::new(),
             rest_s: 0.0,
