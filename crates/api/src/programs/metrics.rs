@@ -41,10 +41,15 @@ pub fn text(stage: &ProgramStage, out: &mut Text) {
         out.sample("loginson_program_lag_seconds", &[("program", &name(listed))], lag_s);
     }
     type Number = fn(&Status) -> u64;
-    let counters: [(&str, &str, Number); 5] = [
+    let counters: [(&str, &str, Number); 6] = [
         ("lines", "Lines that programs read.", |status| status.lines),
         ("rows", "Rows of programs that were stored.", |status| status.rows),
         ("buckets", "Buckets whose rows were stored.", |status| status.buckets),
+        (
+            "buckets_stayed",
+            "Buckets with late lines whose rows stayed, because other lines of them may be gone.",
+            |status| status.stayed,
+        ),
         ("failures", "Attempts to compute a bucket that failed.", |status| status.failures),
         ("rejected", "Lines of output that are no rows.", |status| status.rejected),
     ];

@@ -93,6 +93,7 @@ pub fn shown(listed: &Listed, behind_ns: i64) -> Value {
         "lines_total": status.lines,
         "rows_total": status.rows,
         "buckets_total": status.buckets,
+        "buckets_stayed_total": status.stayed,
         "failures_total": status.failures,
         "rejected_total": status.rejected,
         "last_run": status.last_run_ns.map(format_time),

@@ -110,6 +110,9 @@ fn late_lines_do_not_replace_rows_of_lines_that_are_deleted() {
             && program(server, "levels")["buckets_waiting"] == 0
     });
     assert_eq!(rows(&server, "levels"), all);
+    assert_eq!(program(&server, "levels")["buckets_stayed_total"], 1);
+    let metrics = server.get("/metrics").text();
+    assert!(metrics.contains("loginson_program_buckets_stayed_total{program=\"levels\"} 1"));
 }
 
 #[test]
